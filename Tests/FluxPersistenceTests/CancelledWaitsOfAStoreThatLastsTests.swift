@@ -19,7 +19,7 @@ import Testing
 
     static let limit = 8
 
-    @Test func `Waits for the end of a load`() async {
+    @Test func `A cancelled wait for the end of a load keeps no memory`() async {
         await #expect(processExitsWith: .success) {
             let (persistence, gate) = (MemoryPersistence<Counter>(), Gate())
             persistence.script.block(until: gate)
@@ -34,7 +34,7 @@ import Testing
         }
     }
 
-    @Test func `Waits for a save, and for an append`() async {
+    @Test func `A cancelled wait for a save or an append keeps no memory`() async {
         await #expect(processExitsWith: .success) {
             let (persistence, log, gate) = (MemoryPersistence<Counter>(), MemoryLog<Counter>(), Gate())
             let saving = FluxStore(initialState: Counter(), dispatcher: nil, persistence: persistence)

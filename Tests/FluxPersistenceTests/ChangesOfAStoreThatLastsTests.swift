@@ -19,7 +19,7 @@ import Testing
         }
     }
 
-    @Test func `Reactions are held back during the load, and applied in their place`() async {
+    @Test func `Reactions are held back during the load and applied in order with the actions`() async {
         let (persistence, gate) = (MemoryPersistence(Log(entries: [1])), Gate())
         persistence.script.block(until: gate)
         let store = FluxStore(initialState: Log(), dispatcher: dispatcher, persistence: persistence)
@@ -36,7 +36,7 @@ import Testing
         #expect(persistence.saved.values.last?.entries == [1, 2, -1, 3])
     }
 
-    @Test func `A reaction puts a snapshot into a log, and actions go on after it`() async throws {
+    @Test func `A reaction writes a snapshot to the log, and later actions are appended after it`() async throws {
         let log = MemoryLog<Log>()
         do {
             let store = FluxStore(initialState: Log(), dispatcher: dispatcher, log: log)
@@ -52,7 +52,7 @@ import Testing
         #expect(recovered.revision == 3)
     }
 
-    @Test func `A state that took the place of another is saved too`() async {
+    @Test func `A state that replaces another is saved too`() async {
         let persistence = MemoryPersistence<Log>()
         let store = FluxStore(initialState: Log(), dispatcher: nil, persistence: persistence)
         _ = await store.ready
@@ -63,8 +63,7 @@ import Testing
         #expect(persistence.current?.entries == [9])
     }
 
-    @Test func `A log has what took the place of another as a snapshot, and later actions go on after it`() async throws
-    {
+    @Test func `A state that replaces another is recovered from a log, with the actions after it`() async throws {
         let log = MemoryLog<Log>()
         do {
             let store = FluxStore(initialState: Log(), dispatcher: nil, log: log)
@@ -95,7 +94,7 @@ import Testing
         }
     }
 
-    @Test func `Others who look on are told of what was loaded, and of what was held back when it is applied`() async {
+    @Test func `Observers are notified of the loaded state, and of each held-back action as it is applied`() async {
         let (persistence, gate) = (MemoryPersistence(Log(entries: [1])), Gate())
         persistence.script.block(until: gate)
         let store = FluxStore(initialState: Log(), dispatcher: nil, persistence: persistence)
@@ -109,7 +108,7 @@ import Testing
         #expect(watcher.notes.values == ["replaced 1 [1]", "action 2 [1, 2]", "action - [1, 2]"])
     }
 
-    @Test func `A durable dispatch is told to those who look on`() async throws {
+    @Test func `Observers are notified of a durable dispatch`() async throws {
         let store = FluxStore(initialState: Log(), dispatcher: dispatcher, log: MemoryLog<Log>())
         let watcher = Watcher()
         store.handle.withAccess { $0.observe(watcher) }
@@ -117,7 +116,7 @@ import Testing
         #expect(watcher.notes.values == ["action 1 [1]"])
     }
 
-    @Test func `Once it has been let go, what looked on at it goes, whether or not it had loaded`() async {
+    @Test func `A released store saves its state and releases its features, whether or not it had loaded`() async {
         for opens in [true, false] {
             let (persistence, gate, gone) = (MemoryPersistence<Log>(), Gate(), Gate())
             persistence.script.block(until: gate)

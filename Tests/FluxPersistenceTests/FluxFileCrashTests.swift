@@ -145,7 +145,7 @@ import Testing
     }
 
     @Test(arguments: Scenario.allCases, [Int.max, 1, 7])
-    func `Wherever it is stopped, a load finds the old state or the new one, and so does one that is stopped after it`(
+    func `After a stop at any call, and after a second one, a load finds the old or the new state`(
         scenario: Scenario, most: Int
     ) throws {
         var crash = Crash(scenario)
@@ -166,7 +166,7 @@ import Testing
     }
 
     @Test(arguments: Scenario.allCases)
-    func `What is found after a process was stopped is found after a loss of power too`(scenario: Scenario) {
+    func `A state that is found after the process has stopped is found after a power loss too`(scenario: Scenario) {
         for stop in 1... {
             let disk = scenario.disk(MemoryDisk.Plan(stop: stop))
             _ = Crash.run("new", on: scenario.access(disk), loads: scenario != .saveOverUnread)
@@ -181,7 +181,7 @@ import Testing
     }
 
     @Test(arguments: [Scenario.saveOverUnread, .unreadable], [false, true])
-    func `What is kept is so durably before the new file takes the place, also after a failure or the end of a process`(
+    func `Unread content is kept durably before a new file replaces it, even after a failure or a stop`(
         scenario: Scenario, isStopped: Bool
     ) {
         for nth in 1... {
@@ -205,7 +205,7 @@ import Testing
         }
     }
 
-    @Test func `Wherever it is stopped, what is called unreadable is what could not be read`() {
+    @Test func `Wherever a load is stopped, a file named unreadable holds the content that could not be read`() {
         for stop in 1... {
             let disk = Scenario.unreadable.disk(MemoryDisk.Plan(stop: stop))
             _ = Crash.load(Scenario.unreadable.access(disk))
@@ -218,7 +218,7 @@ import Testing
     }
 
     @Test(arguments: Scenario.allCases, [EIO, EINTR, ENOENT])
-    func `Where a name is changed and that is said to have failed nothing is lost, and the next attempt works`(
+    func `A rename, link or removal that works but reports an error loses nothing, and a retry works`(
         scenario: Scenario, code: Int32
     ) throws {
         for nth in 1... {
@@ -244,7 +244,7 @@ import Testing
     }
 
     @Test(arguments: Scenario.allCases, [ENOSPC, EIO, EINTR, EACCES, EROFS])
-    func `Whichever call fails, and wherever it is stopped after it, the old state or the new one is found`(
+    func `After a failure of any call and a later stop, a load finds the old or the new state`(
         scenario: Scenario, code: Int32
     ) throws {
         var crash = Crash(scenario)

@@ -72,7 +72,7 @@ import Testing
     }
 
     @Test(arguments: Scenario.allCases, [false, true])
-    func `Whichever call fails, the old state or the new one is there, and the next save works`(
+    func `After a failure of any call the old or the new state is there, and the next save works`(
         scenario: Scenario, isCrash: Bool
     ) async throws {
         var failed: Set<String> = []
@@ -124,9 +124,8 @@ import Testing
         }
     }
 
-    @Test(arguments: [EIO, ENOSPC, EACCES, EROFS, EDQUOT]) func `A save that fails leaves no file of its own behind`(
-        code: Int32
-    ) async throws {
+    @Test(arguments: [EIO, ENOSPC, EACCES, EROFS, EDQUOT])
+    func `A failed save leaves no temporary file behind`(code: Int32) async throws {
         for nth in 1...40 {
             let folder = Folder()
             try await folder.file().save("old")
@@ -138,7 +137,7 @@ import Testing
         }
     }
 
-    @Test func `A save writes and syncs the new file before it is renamed, and the directory after it`() async throws {
+    @Test func `A save writes and syncs the new file, renames it, and then syncs the directory`() async throws {
         let folder = Folder()
         try await folder.file().save("old")
         let calls = Recorder<String>()
@@ -157,7 +156,7 @@ import Testing
             ])
     }
 
-    @Test func `Reads and writes of one byte at a time come to the same`() async throws {
+    @Test func `Reads and writes of one byte at a time give the same result`() async throws {
         let folder = Folder()
         let shim = Shim(nth: 1, .short(1), onwards: true)
         try await folder.file(fault: shim.call).save("a text")
@@ -176,14 +175,14 @@ import Testing
         }
     }
 
-    @Test(.timeLimit(.minutes(1))) func `A write that takes nothing, and does not say why, fails`() async {
+    @Test(.timeLimit(.minutes(1))) func `A save fails if a write writes no bytes and reports no error`() async {
         let folder = Folder()
         let file = folder.file { call, _ in call == .write ? .short(0) : nil }
         let error = await #expect(throws: FluxFileError.self) { try await file.save("new") }
         #expect(error?.description.hasSuffix("write: Input/output error") == true)
     }
 
-    @Test func `Each call's failure names the call`() async throws {
+    @Test func `The error of a failed call names the call`() async throws {
         for call in FluxFileCalls.Call.allCases where ![.read, .access, .link, .unlink].contains(call) {
             let folder = Folder()
             let file = folder.file { found, _ in found == call ? .code(EIO) : nil }
@@ -215,7 +214,7 @@ import Testing
 #if os(Linux)
     /// Failures that only the real system can produce, each test in its own process, isolated from the others.
     @Suite struct FluxFileSystemTests {
-        @Test func `Without permission nothing is read or written, and the path is said`() async {
+        @Test func `Without permission nothing is read or written, and the error names the path`() async {
             await #expect(processExitsWith: .success) {
                 let folder = Folder()
                 try await folder.file().save("old")
@@ -240,7 +239,7 @@ import Testing
             }
         }
 
-        @Test func `In a folder that may be written and not listed, what was renamed counts as saved`() async {
+        @Test func `In a folder that can be written but not listed, a renamed file counts as saved`() async {
             await #expect(processExitsWith: .success) {
                 let folder = Folder()
                 chmod(folder.path, 0o733)
@@ -259,7 +258,8 @@ import Testing
             }
         }
 
-        @Test func `What cannot be kept aside stays, and the error says first what is wrong with it`() async {
+        @Test
+        func `An unreadable file that cannot be renamed stays, and the error first says why it is unreadable`() async {
             await #expect(processExitsWith: .success) {
                 let folder = Folder()
                 folder.write(Array("garbage".utf8))
@@ -285,7 +285,7 @@ import Testing
         }()
 
         @Test(.enabled(if: mayMount, "needs the right to mount a tmpfs"))
-        func `On a full disk the old state stays, and the retry works once there is room`() async throws {
+        func `On a full disk a save keeps the old state, and a shorter state can still be saved`() async throws {
             let folder = Folder()
             try #require(mount("tmpfs", folder.path, "tmpfs", 0, "size=64k") == 0)
             defer { umount(folder.path) }

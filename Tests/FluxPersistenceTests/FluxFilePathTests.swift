@@ -16,9 +16,8 @@ import Testing
         } catch { return "\(error)" }
     }
 
-    @Test(.timeLimit(.minutes(1))) func `A link that stands where the new file goes is refused, and stays`()
-        async throws
-    {
+    @Test(.timeLimit(.minutes(1)))
+    func `A save fails if there is a link in place of the temporary file, and the link stays`() async throws {
         for (name, target) in [("nowhere", "nowhere"), ("elsewhere", "elsewhere")] {
             if name == "elsewhere" { folder.write(Array("elsewhere".utf8), to: name) }
             try? FileManager.default.removeItem(atPath: folder.state + ".new")
@@ -40,8 +39,7 @@ import Testing
         #expect(folder.read("elsewhere") == Array("elsewhere".utf8))
     }
 
-    @Test(.timeLimit(.minutes(1))) func `A new file that is there and is not, again and again, ends in an error`() async
-    {
+    @Test(.timeLimit(.minutes(1))) func `A save fails if its temporary file keeps appearing and disappearing`() async {
         let opens = Locked(0)
         let file = folder.file { call, _ in
             guard call == .open else { return nil }
@@ -56,7 +54,7 @@ import Testing
         #expect(opens.current < 10_000)
     }
 
-    @Test func `A directory where the new file goes is named`() async throws {
+    @Test func `The error of a save names a directory in place of the temporary file`() async throws {
         try FileManager.default.createDirectory(
             atPath: folder.state + ".new", withIntermediateDirectories: false)
         #expect(
@@ -65,7 +63,7 @@ import Testing
         #expect(folder.names == ["state.new"])
     }
 
-    @Test func `A pipe where the new file goes is named, and not tried again`() async {
+    @Test func `The error of a save names a pipe in place of the temporary file and is permanent`() async {
         #expect(mkfifo(folder.state + ".new", 0o600) == 0)
         let error = await #expect(throws: FluxFileError.self) { try await folder.file().save("new") }
         #expect(error?.description == "\(folder.state): open \(folder.state).new: No such device or address")
@@ -73,7 +71,9 @@ import Testing
     }
 
     @Test(arguments: ["a directory", "a pipe", "a link"])
-    func `What no save could replace where the new file goes is refused by the load`(what: String) async throws {
+    func `A load fails if there is something other than a file in place of the temporary file`(
+        what: String
+    ) async throws {
         let new = folder.state + ".new"
         switch what {
         case "a pipe": #expect(mkfifo(new, 0o600) == 0)
@@ -88,9 +88,7 @@ import Testing
     }
 
     @Test(arguments: [(252, ".new"), (251, ".unreadable-999"), (241, ".unreadable-999")])
-    func `A name that leaves no room for those that a file may need is refused by the load`(
-        count: Int, ending: String
-    ) async {
+    func `A load refuses a name that is too long for the names derived from it`(count: Int, ending: String) async {
         let path = folder.path + "/" + String(repeating: "x", count: count)
         let error = await #expect(throws: FluxFileError.self) { try await Folder.file(at: path).load() }
         #expect(error?.description == "\(path): stat \(path)\(ending): File name too long")
@@ -98,7 +96,7 @@ import Testing
     }
 
     @Test(arguments: ["state.new", "state.New", "\u{600}.new"])
-    func `A name that is that of another's new file is refused, whatever characters its bytes are`(name: String) async {
+    func `A save refuses a name that ends in .new in any letter case, after any character`(name: String) async {
         let path = folder.path + "/" + name
         let error = await #expect(throws: FluxFileError.self) { try await Folder.file(at: path).save("lost") }
         #expect(error?.isPermanent == true)
@@ -107,24 +105,24 @@ import Testing
 
     // On a Mac's disks both spellings name the same file.
     #if !canImport(Darwin)
-        @Test func `Two names that differ in how a letter is written have two places`() throws {
+        @Test func `Two names that differ only in Unicode normalization have two places`() throws {
             let places = try ["\u{E9}", "e\u{301}"].map { try #require(Folder.file(at: folder.path + "/" + $0).place) }
             #expect(places[0] != places[1])
         }
     #endif
 
-    @Test func `Two names that differ by a mark on the slash have two places`() throws {
+    @Test func `Two names that differ by a combining mark after the slash have two places`() throws {
         let places = try ["x", "\u{301}x"].map { try #require(Folder.file(at: folder.path + "/" + $0).place) }
         #expect(places[0] != places[1])
     }
 
-    @Test func `Where a file is there by such a name it is read`() async throws {
+    @Test func `An existing file is loaded even if its name is too long for the names derived from it`() async throws {
         let path = folder.path + "/" + String(repeating: "x", count: 251)
         try await Folder.file(at: path).save("old")
         #expect(try await Folder.file(at: path).load() == "old")
     }
 
-    @Test func `The longest name that there may be has room for what cannot be read`() async throws {
+    @Test func `The longest allowed name leaves room for the names of unreadable files`() async throws {
         let name = String(repeating: "x", count: 240)
         for number in 1...9 {
             folder.write(Array("garbage".utf8), to: name)
@@ -134,7 +132,7 @@ import Testing
         }
     }
 
-    @Test func `What is left of a save and may not be opened is told by the load`() async {
+    @Test func `A load reports a leftover temporary file that cannot be opened`() async {
         folder.write(Array("half a st".utf8), to: "state.new")
         let new = folder.state + ".new"
         let file = folder.file(fault: { call, path in call == .open && path == new ? .code(EACCES) : nil })
@@ -143,8 +141,7 @@ import Testing
         #expect(error?.isPermanent == true)
     }
 
-    @Test(arguments: ["", "a\0b", "/\0"]) func `What is no path is refused, by a load and by a save`(path: String) async
-    {
+    @Test(arguments: ["", "a\0b", "/\0"]) func `A load and a save refuse an invalid path`(path: String) async {
         let file = Folder.file(at: path)
         let says =
             path.isEmpty
@@ -155,7 +152,7 @@ import Testing
         #expect(await refused(path) { try await file.save("new") } == says)
     }
 
-    @Test func `The path of another's new file is refused, and what is there is not touched`() async throws {
+    @Test func `A load and a save refuse a path that ends in .new and do not touch the file there`() async throws {
         let path = folder.state + ".new"
         folder.write(Array("precious".utf8), to: "state.new")
         let says = "\"\(path)\": the path ends in .new, which is reserved for the temporary file of a save"
@@ -164,7 +161,7 @@ import Testing
         #expect(folder.names == ["state.new"])
     }
 
-    @Test func `A link in the way to the folder is followed, and one in place of the file is not`() async throws {
+    @Test func `A link in the path to the folder is followed, and a link in place of the file is not`() async throws {
         let link = folder.path + "-link"
         try FileManager.default.createSymbolicLink(atPath: link, withDestinationPath: folder.path)
         defer { try? FileManager.default.removeItem(atPath: link) }

@@ -23,7 +23,7 @@ import Testing
         }
     }
 
-    @Test func `A disk that is mounted again, under another number, has the same file; one written since is another`() {
+    @Test func `A file keeps its identity with new device and inode numbers, but not with a new size`() {
         var status = stat()
         (status.st_dev, status.st_ino, status.st_size) = (1, 2, 3)
         let before = FluxFileCalls.Identity(status)
@@ -33,9 +33,8 @@ import Testing
         #expect(FluxFileCalls.Identity(status) != before)
     }
 
-    @Test func `What another has saved is not overwritten though its file has the same number, size and time`()
-        async throws
-    {
+    @Test
+    func `A save does not overwrite another's content even in a file of the same inode, size and time`() async throws {
         var system = FaultySystem(folder.state, nil)
         system.isCoarse = true
         let (one, other) = (folder.file(on: system), folder.file(on: system))
@@ -50,7 +49,7 @@ import Testing
         #expect(folder.names == ["state"])
     }
 
-    @Test func `A file that has another number after a while is still the same`() async throws {
+    @Test func `A file whose inode number changes is still the same file`() async throws {
         var system = FaultySystem(folder.state, nil)
         let added = Locked<UInt64>(0)
         system.added = added
@@ -63,14 +62,14 @@ import Testing
     }
 
     @Test(arguments: [EACCES, EPERM, EINVAL, ENOTSUP, ENOSYS])
-    func `Where there are no second names what was never read is renamed, and kept`(code: Int32) async throws {
+    func `Without hard links a save keeps an unread file by renaming it`(code: Int32) async throws {
         try await folder.file().save("old")
         try await folder.file { call, _ in call == .link ? .code(code) : nil }.save("new")
         #expect(folder.names == ["state", "state.unreadable"])
         #expect(folder.read("state.unreadable").suffix(3) == Array("old".utf8))
     }
 
-    @Test func `A file that goes while a save looks at it is no obstacle`() async throws {
+    @Test func `A save succeeds even if the file disappears while the save checks it`() async throws {
         let (path, goes) = (folder.state, Locked(false))
         let file = folder.file { call, place in
             if call == .open, place == path, goes.current { unlink(path) }
@@ -83,7 +82,7 @@ import Testing
         #expect(try await file.load() == "2nd")
     }
 
-    @Test func `What another has put in the place of a file that cannot be read is read`() async throws {
+    @Test func `A load that finds its file unreadable reads the file that has replaced it meanwhile`() async throws {
         let folder = Folder()
         folder.write(FluxFileFormat.head(version: 1, content: Array("bad".utf8)) + Array("bad".utf8))
         let file = FluxFile<String>(
@@ -100,7 +99,8 @@ import Testing
         #expect(try await folder.file().load() == "next")
     }
 
-    @Test func `Of two that have found no file the second is refused, and the file of the first stays`() async throws {
+    @Test
+    func `If two objects find no file, the second save is refused, and the file of the first stays`() async throws {
         let (one, other) = (folder.file(), folder.file())
         #expect(try await one.load() == nil)
         #expect(try await other.load() == nil)
@@ -114,7 +114,8 @@ import Testing
         #expect(folder.names == ["state"])
     }
 
-    @Test func `One that has kept an unreadable file aside does not move the file that came after it`() async throws {
+    @Test
+    func `An object that kept an unreadable file aside does not replace the file written after it`() async throws {
         folder.write(Array("garbage".utf8))
         let (one, other) = (folder.file(), folder.file())
         await #expect(throws: FluxFileError.self) { try await one.load() }
@@ -125,7 +126,7 @@ import Testing
         #expect(try await folder.file().load() == "other")
     }
 
-    @Test func `Of two stores on a new path one saves and the other is told`() async throws {
+    @Test func `When two stores share a new path, one saves and the other reports an error`() async throws {
         let told = Recorder<String>()
         let clock = TestClock()
         let stores = [0, 1].map { _ in

@@ -10,14 +10,14 @@ import Testing
 @Suite struct FluxFileTests {
     let folder = Folder()
 
-    @Test func `It does what every persistence has to do`() async throws {
+    @Test func `A file passes the conformance checks for a persistence`() async throws {
         let long = String(repeating: "an odd text, with a zero \0 and an é. ", count: 20_000)
         try await FluxConformance.check(states: ["", "one", long, "two", ""]) { folder.file() }
         #expect(folder.names.contains("state"))
         #expect(!folder.names.contains("state.new"))
     }
 
-    @Test func `A store goes on from it`() async throws {
+    @Test func `A store is restored from its file`() async throws {
         let codec = {
             FluxFile<Note>(
                 path: $0, encode: { Array($0.text.utf8) }, decode: { Note(text: String(decoding: $0, as: UTF8.self)) })
@@ -32,8 +32,7 @@ import Testing
         #expect(store.state.text == "ab")
     }
 
-    @Test(.timeLimit(.minutes(1)))
-    func `Disks that hang, one for each of many files, keep no task from going on`() async throws {
+    @Test(.timeLimit(.minutes(1))) func `Hanging saves of many files do not block other tasks`() async throws {
         let isWell = Gate()
         try await withThrowingTaskGroup(of: Void.self) { group in
             for number in 0..<64 {
@@ -52,7 +51,7 @@ import Testing
         #expect(folder.names.count == 64)
     }
 
-    @Test func `It is its owner's alone, and has the content after a head of 40 bytes`() async throws {
+    @Test func `A file is accessible only to its owner and has its content after a head of 40 bytes`() async throws {
         try await folder.file(version: 2).save("the content")
         try await folder.file(version: 2).save("the content, again")
         let all = try FileManager.default.attributesOfItem(atPath: folder.state)
@@ -65,7 +64,7 @@ import Testing
 
     // MARK: - Bad input
 
-    @Test func `A missing file is no state, and none is made by reading`() async throws {
+    @Test func `A load of a missing file returns nil and creates no file`() async throws {
         #expect(try await folder.file().load() == nil)
         #expect(folder.names.isEmpty)
     }
@@ -78,9 +77,8 @@ import Testing
         ("half a head", Array("FluxFile1234".utf8), "the file is incomplete"),
     ]
 
-    @Test(arguments: unreadable.indices) func `What cannot be read is kept aside, and said with the path`(index: Int)
-        async throws
-    {
+    @Test(arguments: unreadable.indices)
+    func `An unreadable file is kept aside, and the error names its path`(index: Int) async throws {
         let (_, bytes, says) = Self.unreadable[index]
         folder.write(bytes)
         let file = folder.file()
@@ -93,7 +91,7 @@ import Testing
         #expect(folder.read("state.unreadable") == bytes)
     }
 
-    @Test func `Cut off anywhere, or with a byte changed anywhere, it is found out and kept`() async throws {
+    @Test func `A file that is cut off or changed at any byte is detected and kept aside`() async throws {
         try await folder.file().save("a text of some length")
         let whole = folder.read()
         for count in 1..<whole.count {
@@ -113,7 +111,7 @@ import Testing
     }
 
     @Test(arguments: [false, true])
-    func `What is larger than its head says, or has none, is not read to its end`(isOurs: Bool) async throws {
+    func `A file that has no head or is larger than its head says is not read to its end`(isOurs: Bool) async throws {
         // A sparse file: it occupies no disk space, but reading it whole would exhaust the memory.
         let head = isOurs ? FluxFileFormat.head(version: 1, content: [1, 2]) : Array("something else".utf8)
         folder.write(head + [1, 2])
@@ -127,7 +125,7 @@ import Testing
         #expect(Set(folder.names) == ["state", "state.unreadable"])
     }
 
-    @Test func `A state that does not decode is kept aside too`() async throws {
+    @Test func `A file whose state cannot be decoded is kept aside too`() async throws {
         folder.write(FluxFileFormat.head(version: 1, content: [0xff]) + [0xff])
         let error = await #expect(throws: FluxFileError.self) { try await folder.file().load() }
         guard case .coding(let reason) = error?.reason else {
@@ -138,7 +136,7 @@ import Testing
         #expect(folder.names == ["state.unreadable"])
     }
 
-    @Test func `A directory in its place is refused, and stays`() async throws {
+    @Test func `A directory in place of the file is refused and stays`() async throws {
         try FileManager.default.createDirectory(atPath: folder.state, withIntermediateDirectories: false)
         let file = folder.file()
         for attempt in [{ _ = try await file.load() }, { try await file.save("new") }] as [() async throws -> Void] {
@@ -148,7 +146,7 @@ import Testing
         #expect(folder.names == ["state"])
     }
 
-    @Test func `A directory that does not exist is said with the path, by a load too`() async throws {
+    @Test func `A load and a save report the path of a missing directory`() async throws {
         let path = folder.path + "/none/state"
         let save = await #expect(throws: FluxFileError.self) { try await Folder.file(at: path).save("new") }
         #expect(save?.description == "\(path): open \(path).new: No such file or directory")
@@ -157,7 +155,7 @@ import Testing
         #expect(save?.isPermanent == true && load?.isPermanent == true)
     }
 
-    @Test func `A file never read is kept aside by a save, and not overwritten`() async throws {
+    @Test func `A save keeps an unread file aside and does not overwrite it`() async throws {
         try await folder.file().save("old")
         let old = folder.read()
         try await folder.file().save("new")
@@ -165,7 +163,7 @@ import Testing
         #expect(folder.read("state.unreadable") == old)
     }
 
-    @Test func `What another has written meanwhile is not overwritten: two stores cannot share a file`() async throws {
+    @Test func `A save does not overwrite content that another object has written meanwhile`() async throws {
         let (one, other) = (folder.file(), folder.file())
         try await one.save("one")
         #expect(try await other.load() == "one")
@@ -181,7 +179,7 @@ import Testing
         #expect(try await folder.file().load() == "one again")
     }
 
-    @Test func `Two that save at once leave one whole state and no other file`() async throws {
+    @Test func `Two simultaneous saves leave one whole state and no other file`() async throws {
         try await folder.file().save("")
         for _ in 0..<50 {
             let files = [folder.file(), folder.file()]
@@ -196,7 +194,7 @@ import Testing
         #expect(folder.names == ["state"])
     }
 
-    @Test func `What a crash has left of a save is removed by the next`() async throws {
+    @Test func `A save removes the temporary file that a crash has left behind`() async throws {
         try await folder.file().save("old")
         folder.write(Array("half a st".utf8), to: "state.new")
         let file = folder.file()
@@ -206,7 +204,7 @@ import Testing
         #expect(folder.names == ["state"])
     }
 
-    @Test func `A relative path is taken`() async throws {
+    @Test func `A relative path is accepted`() async throws {
         // Up to the root and down again: a run that is killed would leave a file behind in the current directory.
         let up = FileManager.default.currentDirectoryPath.split(separator: "/").map { _ in "../" }.joined()
         let path = up + folder.state.drop { $0 == "/" }
@@ -234,7 +232,7 @@ import Testing
         #expect(folder.read("state.unreadable") == bytes)
     }
 
-    @Test func `A migration that throws leaves the old content aside`() async throws {
+    @Test func `The old content is kept aside if the migration throws`() async throws {
         try await folder.file(version: 1).save("old")
         let bytes = folder.read()
         let file = folder.file(version: 2, migrate: { _, _ in throw Folder.NoText() })
@@ -255,7 +253,7 @@ import Testing
         #expect(folder.names == ["state"])
     }
 
-    @Test func `What a later format of the file has is left as it is; damage in its number is damage`() async throws {
+    @Test func `A file of a later format stays, and a file with a damaged format number is kept aside`() async throws {
         let bytes: [UInt8] = [2, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
         let sum = bytes.reduce(0xcbf2_9ce4_8422_2325 as UInt64) { ($0 ^ UInt64($1)) &* 0x100_0000_01b3 }
         let later = FluxFileFormat.mark + bytes + (0..<8).map { UInt8(truncatingIfNeeded: sum >> (8 * $0)) }

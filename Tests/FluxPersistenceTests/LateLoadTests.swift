@@ -61,7 +61,7 @@ import Testing
         #expect(try content("state.unreadable") == "42")
     }
 
-    @Test func `An answer that comes while the timeout is reported changes nothing`() async throws {
+    @Test func `A load that ends while its timeout is reported changes nothing`() async throws {
         try await prepare()
         let decoding = Gate()
         let slow = Slow(folder, decoding: decoding)
@@ -81,7 +81,7 @@ import Testing
         try await goesOn(store)
     }
 
-    @Test func `An answer that was read in time, and is handed on too late, changes nothing`() async throws {
+    @Test func `A state that was read in time but returned too late changes nothing`() async throws {
         try await prepare()
         let ends = Gate()
         let slow = Slow(folder, ends: ends)
@@ -99,7 +99,7 @@ import Testing
         #expect(folder.names == ["state", "state.unreadable"])
     }
 
-    @Test func `A load that begins too late reads nothing, and keeps nothing aside`() async throws {
+    @Test func `A load that begins too late reads nothing and keeps nothing aside`() async throws {
         folder.write(Array("garbage".utf8))
         let begins = Gate()
         let slow = Slow(folder, begins: begins)
@@ -120,7 +120,7 @@ import Testing
         #expect(folder.read("state.unreadable") == Array("garbage".utf8))
     }
 
-    @Test func `What turns out to be unreadable once nobody waits for it any more keeps its name`() async throws {
+    @Test func `A file that proves unreadable after the timeout of its load keeps its name`() async throws {
         try await Slow(folder).file.save(Counter(count: 1))
         let (inside, decoding) = (Gate(), Gate())
         let file = FluxFile<Counter>(
@@ -143,7 +143,7 @@ import Testing
         #expect(folder.names == ["state"])
     }
 
-    @Test func `What is given up on while an unreadable file is renamed gives the file its name back`() throws {
+    @Test func `A load that is abandoned while it renames an unreadable file restores the name`() throws {
         folder.write(Array("garbage".utf8))
         let load = FluxCancellationFlag(partOf: nil)
         let system = FaultySystem(folder.state) { call, _ in
@@ -155,7 +155,7 @@ import Testing
         #expect(folder.names == ["state"])
     }
 
-    @Test func `A load of one's own that was cancelled does not count as read`() async throws {
+    @Test func `A file counts as unread after a cancelled load() of the file itself`() async throws {
         try await prepare()
         let decoding = Gate()
         let slow = Slow(folder, decoding: decoding)
@@ -169,7 +169,7 @@ import Testing
         #expect(try content("state.unreadable") == "42")
     }
 
-    @Test func `What a store that was given up on would have gone on from does not count as read`() async throws {
+    @Test func `A file counts as unread after a cancelled restored(from:)`() async throws {
         try await prepare()
         let ends = Gate()
         let late = Slow(folder, ends: ends)
@@ -185,7 +185,7 @@ import Testing
     }
 
     @Test(arguments: [1, 2, 3])
-    func `What a persistence of one's own has read and refused does not count as read`(looks: Int) async throws {
+    func `A file that a custom persistence has read and then refused counts as unread`(looks: Int) async throws {
         struct Strict: FluxPersistence {
             struct TooMany: Error {}
 
@@ -230,7 +230,7 @@ import Testing
         #expect(try content("state.unreadable") == "42")
     }
 
-    @Test func `A save in a task that is cancelled is done all the same`() async throws {
+    @Test func `A save in a cancelled task is still performed`() async throws {
         let file = folder.file()
         try await Task {
             withUnsafeCurrentTask { $0?.cancel() }
@@ -255,7 +255,7 @@ import Testing
         func save(_ state: Counter) async throws {}
     }
 
-    @Test(.timeLimit(.minutes(1))) func `The task of a load that was given up on is cancelled`() async {
+    @Test(.timeLimit(.minutes(1))) func `The task of a load that timed out is cancelled`() async {
         let persistence = Endless()
         let store = FluxStore(
             initialState: Counter(), dispatcher: nil, persistence: persistence, loadTimeout: .seconds(1), clock: clock,
@@ -266,7 +266,7 @@ import Testing
         await persistence.hasEnded.opened()
     }
 
-    @Test func `Once a load has ended nobody sleeps until its time is up`() async {
+    @Test func `The timeout of a load stops sleeping once the load has ended`() async {
         let clock = await {
             let (persistence, gate, clock) = (MemoryPersistence(Counter(count: 1)), Gate(), TestClock())
             persistence.script.block(until: gate)
@@ -281,7 +281,7 @@ import Testing
         #expect(await clock.isGone())
     }
 
-    @Test func `Where a program loads by itself, a load that is void takes nothing from the one before`() throws {
+    @Test func `A voided load does not void an earlier load of the same file`() throws {
         let first = FluxFileAccess<String>(calls: FluxFileCalls(path: folder.state))
         try first.write("a")
         let second = FluxFileAccess<String>(calls: FluxFileCalls(path: folder.state))
@@ -292,8 +292,8 @@ import Testing
         #expect(folder.names == ["state"])
     }
 
-    @Test func `Answer and timeout at once: a state is overwritten only by a store that went on from it`() async throws
-    {
+    @Test
+    func `If a load ends just at its timeout, only a store that continues from the state overwrites it`() async throws {
         for _ in 0..<50 {
             let folder = Folder()
             try await Slow(folder).save(Counter(count: 42))

@@ -8,7 +8,7 @@ import Testing
 @Suite struct LoadingTests {
     struct Broken: Error {}
 
-    @Test func `It exists at once, holds actions back, and applies them in order to what was loaded`() async {
+    @Test func `A store exists at once, holds actions back and applies them in order to the loaded state`() async {
         let persistence = MemoryPersistence(Log(entries: [1, 2]))
         let gate = Gate()
         persistence.script.block(until: gate)
@@ -25,7 +25,7 @@ import Testing
         #expect(store.dispatch(action: .add(5)) == 4)
     }
 
-    @Test func `Actions that come through the dispatcher are held back too, in one order with the others`() async {
+    @Test func `Actions from the dispatcher are held back too, in one order with direct ones`() async {
         let persistence = MemoryPersistence<Log>()
         let (gate, dispatcher) = (Gate(), FluxDispatcher())
         persistence.script.block(until: gate)
@@ -40,7 +40,7 @@ import Testing
         #expect(dispatcher.dispatch(action: Counter.Action.add(4)) == 1)
     }
 
-    @Test func `Those who look on see of which event an action is that was held back`() async {
+    @Test func `Observers see which event a held-back action belongs to`() async {
         let persistence = MemoryPersistence<Counter>()
         let gate = Gate()
         persistence.script.block(until: gate)
@@ -68,7 +68,7 @@ import Testing
         }
     }
 
-    @Test func `Those who subscribed meanwhile get what was loaded and then each change, once`() async {
+    @Test func `Subscriptions made during the load get the loaded state and then each change once`() async {
         let persistence = MemoryPersistence(Counter(count: 10))
         let gate = Gate()
         persistence.script.block(until: gate)
@@ -88,7 +88,7 @@ import Testing
         withExtendedLifetime(tokens) {}
     }
 
-    @Test func `With nothing stored it goes on from the initial state and announces nothing`() async {
+    @Test func `With nothing stored a store starts from its initial state and announces nothing`() async {
         let store = FluxStore(
             initialState: Counter(count: 7), dispatcher: nil, persistence: MemoryPersistence<Counter>())
         let restoration = await store.ready
@@ -97,7 +97,7 @@ import Testing
         #expect(store.revision == 0)
     }
 
-    @Test func `After a failed load it goes on from the initial state, and reports it once`() async {
+    @Test func `After a failed load a store continues from its initial state and reports the failure`() async {
         let persistence = MemoryPersistence(Counter(count: 5))
         persistence.script.refuse(1)
         let failures = Recorder<FluxPersistenceFailure>()
@@ -113,7 +113,7 @@ import Testing
         #expect(failures.values[0].error is StorageScript.Refusal)
     }
 
-    @Test func `A failed load is reported before anybody goes on, and no failed save at the same time`() async {
+    @Test func `A failed load is reported before ready returns, and no failed save at the same time`() async {
         struct Failing: FluxPersistence {
             func load() async throws -> Counter? { throw Broken() }
             func save(_ state: Counter) async throws { throw Broken() }
@@ -147,7 +147,7 @@ import Testing
         }
     }
 
-    @Test func `After a timeout it goes on, and an answer that comes late changes nothing`() async {
+    @Test func `After a timeout a store continues, and the late result of its load changes nothing`() async {
         let persistence = MemoryPersistence(Counter(count: 100))
         let (gate, clock, failures) = (Gate(), TestClock(), Recorder<FluxPersistenceFailure>())
         persistence.script.block(until: gate)
@@ -173,7 +173,7 @@ import Testing
         #expect(failures.values.map(\.operation) == [.load])
     }
 
-    @Test func `A load in time is not disturbed by its timeout, which ends with it`() async {
+    @Test func `A load that ends in time is not affected by its timeout`() async {
         let clock = TestClock()
         let store = FluxStore(
             initialState: Counter(), dispatcher: nil, persistence: MemoryPersistence(Counter(count: 1)),
@@ -185,7 +185,7 @@ import Testing
         #expect(store.state.count == 1)
     }
 
-    @Test func `Whoever waits for ready and is cancelled learns that it is still loading`() async {
+    @Test func `A cancelled wait for ready returns that the store is still loading`() async {
         let persistence = MemoryPersistence<Counter>()
         let gate = Gate()
         persistence.script.block(until: gate)
@@ -200,11 +200,11 @@ import Testing
         expect(await store.ready, is: "empty")
     }
 
-    @Test func `A store that has nothing to load from is ready`() async {
+    @Test func `A store without a persistence is ready at once`() async {
         expect(await FluxStore(initialState: Counter(), dispatcher: nil).ready, is: "empty")
     }
 
-    @Test func `A handler may dispatch while it is loading, and while what was held back is applied`() async {
+    @Test func `A handler may dispatch during the load and while held-back actions are applied`() async {
         let persistence = MemoryPersistence(Counter(count: 10))
         let gate = Gate()
         persistence.script.block(until: gate)
@@ -223,7 +223,7 @@ import Testing
 
     // MARK: - Release
 
-    @Test func `A store let go while it loads loses no action, delivers and saves`() async {
+    @Test func `A store that is released while it loads loses no action, and still delivers and saves`() async {
         let persistence = MemoryPersistence(Counter(count: 10))
         let (gate, seen, gone) = (Gate(), Recorder<Int>(), Gate())
         persistence.script.block(until: gate)
@@ -240,7 +240,7 @@ import Testing
         withExtendedLifetime(token) {}
     }
 
-    @Test func `A load that is given up on keeps nothing of the store alive`() async {
+    @Test func `A load that timed out keeps nothing of the store alive`() async {
         let persistence = MemoryPersistence<Owner>()
         let (gate, clock, gone) = (Gate(), TestClock(), Gate())
         persistence.script.block(until: gate)
@@ -257,7 +257,7 @@ import Testing
 
     // MARK: - Waiting and throwing
 
-    @Test func `restored(from:) waits for what is stored`() async throws {
+    @Test func `restored(from:) waits for the stored state`() async throws {
         let dispatcher = FluxDispatcher()
         let store = try await FluxStore.restored(
             from: MemoryPersistence(Counter(count: 5)), initialState: Counter(), dispatcher: dispatcher)
@@ -272,7 +272,7 @@ import Testing
     }
 
     @Test(arguments: [false, true])
-    func `restored(from:) ends at once where its task is cancelled, though the load does not`(isLog: Bool) async {
+    func `restored(from:) ends at once if its task is cancelled, even if the load hangs`(isLog: Bool) async {
         let (persistence, log) = (MemoryPersistence<Owner>(), MemoryLog<Owner>())
         let script = isLog ? log.script : persistence.script
         let (gate, gone) = (Gate(), Gate())
@@ -292,7 +292,7 @@ import Testing
         #expect(dispatcher.dispatch(action: Counter.Action.add(1)) == 0)
     }
 
-    @Test func `restored(from:) does not begin to load in a task that is cancelled`() async {
+    @Test func `restored(from:) does not start a load in a cancelled task`() async {
         let persistence = MemoryPersistence(Counter(count: 5))
         let restoring = Task {
             withUnsafeCurrentTask { $0?.cancel() }
@@ -302,7 +302,7 @@ import Testing
         #expect(persistence.script.calls.values.isEmpty)
     }
 
-    @Test(.stress) func `Stress: restored(from:), cancelled at any moment, has a store or throws`() async {
+    @Test(.stress) func `Stress: restored(from:) returns a store or throws, whenever it is cancelled`() async {
         for round in 0..<500 {
             let persistence = MemoryPersistence(Counter(count: 5))
             let restoring = Task {
@@ -317,7 +317,7 @@ import Testing
         }
     }
 
-    @Test func `restored(from:) throws what the load throws, and leaves no store behind`() async throws {
+    @Test func `restored(from:) throws the error of the load and leaves no store behind`() async throws {
         let persistence = MemoryPersistence(Counter(count: 5))
         let dispatcher = FluxDispatcher()
         persistence.script.refuse(1)
@@ -328,7 +328,7 @@ import Testing
         #expect(persistence.current?.count == 5)
     }
 
-    @Test func `Who is told of a load that failed finds all held back still`() async {
+    @Test func `Actions are still held back while onFailure reports a failed load`() async {
         let persistence = MemoryPersistence<Counter>()
         let (gate, kept, counts) = (Gate(), Locked<FluxStore<Counter>?>(nil), Recorder<Int>())
         persistence.script.block(until: gate)
@@ -344,7 +344,7 @@ import Testing
         kept.withLock { $0 = nil }
     }
 
-    @Test func `Who is cancelled before a load has ended is not told that all is saved`() async {
+    @Test func `failure() returns an error if its task is cancelled before the load has ended`() async {
         let (persistence, gate) = (MemoryPersistence<Counter>(), Gate())
         persistence.script.block(until: gate)
         let store = FluxStore(initialState: Counter(), dispatcher: nil, persistence: persistence)
@@ -356,7 +356,7 @@ import Testing
         gate.open()
     }
 
-    @Test(.timeLimit(.minutes(1))) func `What was held back is let go of with no lock held`() async {
+    @Test(.timeLimit(.minutes(1))) func `Held-back actions are released with no lock held`() async {
         let (persistence, gate) = (MemoryPersistence<Post>(), Gate())
         persistence.script.block(until: gate)
         let store = FluxStore(initialState: Post(), dispatcher: nil, persistence: persistence)

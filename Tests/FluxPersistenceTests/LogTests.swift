@@ -16,7 +16,7 @@ import Testing
         #expect(recovered.revision == 2)
     }
 
-    @Test func `A revision is told of one state alone, also where no action had one at first`() async throws {
+    @Test func `No revision is given to two states, even if the first action had none`() async throws {
         let log = MemoryLog<Counter>()
         let first = try await FluxStore.restored(from: log, initialState: Counter(), dispatcher: nil)
         #expect(try await first.dispatch(durably: .addSilently(1)) == nil)
@@ -31,9 +31,7 @@ import Testing
     }
 
     @Test(arguments: [false, true])
-    func `Once its store is flushed and let go of, a log is let go of too, and can be opened again at once`(
-        isRestored: Bool
-    ) async throws {
+    func `A store that is flushed and released releases its log at once`(isRestored: Bool) async throws {
         func used() async throws -> Weak {
             let log = MemoryLog<Counter>()
             let store =
@@ -47,9 +45,7 @@ import Testing
         for _ in 0..<500 { #expect(try await used().object == nil) }
     }
 
-    @Test func `Recovery is the snapshot plus the actions, through handle, and revisions and numbers go on`()
-        async throws
-    {
+    @Test func `Recovery applies the logged actions to the snapshot, and revisions continue`() async throws {
         let log = MemoryLog<Log>()
         do {
             let store = FluxStore(initialState: Log(), dispatcher: nil, log: log, compactEvery: 3)
@@ -66,8 +62,7 @@ import Testing
         #expect(try await FluxStore.restored(from: log, initialState: Log(), dispatcher: nil).revision == 9)
     }
 
-    @Test func `A log that has none gets a snapshot first, so that another initial state does not matter`() async throws
-    {
+    @Test func `A log without a snapshot gets one first, so a later initial state does not matter`() async throws {
         let log = MemoryLog<Counter>()
         let store = FluxStore(initialState: Counter(count: 100), dispatcher: nil, log: log)
         try await store.dispatch(durably: .add(1))
@@ -76,7 +71,7 @@ import Testing
         #expect(other.state.count == 101)
     }
 
-    @Test func `What comes while an append is under way goes into the next one`() async throws {
+    @Test func `Actions that arrive during an append go into the next append`() async throws {
         let log = MemoryLog<Counter>()
         let store = FluxStore(initialState: Counter(), dispatcher: nil, log: log)
         try await store.dispatch(durably: .add(1))
@@ -92,7 +87,7 @@ import Testing
         #expect(log.script.overlaps == 0)
     }
 
-    @Test func `Actions of the dispatcher are in the log too`() async throws {
+    @Test func `Actions from the dispatcher are in the log too`() async throws {
         let (log, dispatcher) = (MemoryLog<Counter>(), FluxDispatcher())
         let store = FluxStore(initialState: Counter(), dispatcher: dispatcher, log: log)
         _ = await store.ready
@@ -116,7 +111,7 @@ import Testing
 
     // MARK: - Failures
 
-    @Test func `An append that fails is tried again, in order, and those who wait go on waiting`() async throws {
+    @Test func `A failed append is retried in order, and durable dispatches keep waiting for it`() async throws {
         let log = MemoryLog<Counter>()
         let (clock, failures) = (TestClock(), Recorder<FluxPersistenceFailure>())
         let store = FluxStore(
@@ -133,7 +128,7 @@ import Testing
         #expect(log.numbers.values == [2, 3])
     }
 
-    @Test func `An append that was done and said it failed adds nothing twice`() async throws {
+    @Test func `An append that succeeds but reports a failure adds nothing twice`() async throws {
         let log = MemoryLog<Counter>()
         let store = FluxStore(
             initialState: Counter(), dispatcher: nil, log: log, compactEvery: 3, backoff: .none, onFailure: { _ in })
@@ -148,7 +143,7 @@ import Testing
     }
 
     @Test(.timeLimit(.minutes(1)))
-    func `A snapshot that is taken once the store has gone has its revision`() async throws {
+    func `A snapshot taken after the release of the store has the store's revision`() async throws {
         let (log, gate) = (MemoryLog<Counter>(), Gate())
         try await log.compact(FluxSnapshot(state: Counter(count: 1), number: 10, revision: 1_000))
         do {
@@ -162,7 +157,7 @@ import Testing
         #expect(log.contents.snapshot?.revision == 1_003)
     }
 
-    @Test func `A snapshot that fails delays nobody who waits for an append`() async throws {
+    @Test func `A failed snapshot does not delay a durable dispatch`() async throws {
         let log = MemoryLog<Counter>()
         let failures = Recorder<FluxPersistenceFailure>()
         let store = FluxStore(
@@ -174,7 +169,7 @@ import Testing
         #expect(log.contents.entries.map(\.number) == [1])
     }
 
-    @Test func `A log that cannot be read is not written to, and a durable dispatch says so`() async throws {
+    @Test func `A log that cannot be read is not written to, and a durable dispatch throws`() async throws {
         let log = MemoryLog<Counter>()
         try await log.append([FluxLogEntry(number: 1, action: .add(5))])
         log.script.refuse(1)
@@ -203,7 +198,7 @@ import Testing
     }
 
     @Test(arguments: [(.max, 3), (3, .max), (.max / 2 + 1, 3)] as [(UInt64, UInt64)])
-    func `A log whose numbers leave no room for the next ones is refused, by an error that names them`(
+    func `A log whose numbers leave no room for the next ones is refused with an error that names them`(
         number: UInt64, revision: UInt64
     ) async throws {
         let log = HostileLog(snapshot: FluxSnapshot(state: Counter(count: 1), number: number, revision: revision))
@@ -215,7 +210,7 @@ import Testing
         #expect(error.map { "\($0)" } == text)
     }
 
-    @Test func `So is one whose last action would get a revision that there is not`() async throws {
+    @Test func `A log whose last action would exceed the highest revision is refused`() async throws {
         let revision = UInt64.max / 2
         let log = HostileLog(
             snapshot: FluxSnapshot(state: Counter(), number: 1, revision: revision),
@@ -227,7 +222,7 @@ import Testing
         #expect(error.map { "\($0)" } == text)
     }
 
-    @Test func `Letting go of the store appends what is due`() async throws {
+    @Test func `Releasing the store appends the pending actions`() async throws {
         let log = MemoryLog<Counter>()
         do {
             let store = FluxStore(initialState: Counter(), dispatcher: nil, log: log)
@@ -238,7 +233,7 @@ import Testing
         #expect(log.contents.entries.last?.number == 101)
     }
 
-    @Test func `Letting go of the store during an append, a snapshot or a save loses nothing`() async throws {
+    @Test func `Releasing the store during an append or a snapshot loses nothing`() async throws {
         for compactEvery in [1, 1_000] {
             let (log, gate) = (MemoryLog<Counter>(), Gate())
             do {
@@ -256,7 +251,7 @@ import Testing
         }
     }
 
-    @Test func `A durable dispatch on a store without a log stops the program with what to do`() async {
+    @Test func `A durable dispatch on a store without a log stops the program with a message`() async {
         let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             let store = FluxStore(initialState: Counter(), dispatcher: nil, persistence: MemoryPersistence<Counter>())
             try await store.dispatch(durably: .add(1))
@@ -267,9 +262,7 @@ import Testing
 
     // MARK: - Backpressure and cancelling
 
-    @Test func `With too many unwritten actions a durable dispatch waits, and applies nothing until there is room`()
-        async throws
-    {
+    @Test func `With too many unwritten actions a durable dispatch waits and applies nothing yet`() async throws {
         let log = MemoryLog<Counter>()
         let store = FluxStore(initialState: Counter(), dispatcher: nil, log: log, capacity: 4)
         try await store.dispatch(durably: .add(1))
@@ -287,7 +280,7 @@ import Testing
         #expect(try await FluxStore.restored(from: log, initialState: Counter(), dispatcher: nil).state.count == 1_051)
     }
 
-    @Test func `Cancelled before it was applied it has not been, and afterwards it says that it was`() async throws {
+    @Test func `A cancelled durable dispatch reports whether its action was applied`() async throws {
         let log = MemoryLog<Counter>()
         let store = FluxStore(initialState: Counter(), dispatcher: nil, log: log, capacity: 1)
         try await store.dispatch(durably: .add(1))
@@ -316,7 +309,7 @@ import Testing
         #expect(try await FluxStore.restored(from: log, initialState: Counter(), dispatcher: nil).state.count == 3)
     }
 
-    @Test func `A cancelled durable dispatch that waits for the load has applied nothing`() async throws {
+    @Test func `A durable dispatch that is cancelled while it waits for the load applies nothing`() async throws {
         let log = MemoryLog<Counter>()
         let gate = Gate()
         log.script.block(until: gate)

@@ -21,7 +21,7 @@ import Testing
         func compact(_ snapshot: FluxSnapshot<Counter>) async throws { try await log.compact(snapshot) }
     }
 
-    @Test func `After an append has failed twice a snapshot takes its place`() async throws {
+    @Test func `A snapshot replaces an append that has failed twice`() async throws {
         let picky = Picky()
         let (clock, failures) = (TestClock(), Recorder<FluxPersistenceFailure>())
         let store = FluxStore(
@@ -48,9 +48,7 @@ import Testing
     }
 
     @Test(.timeLimit(.minutes(1)))
-    func `A revision that was acknowledged is there after the next start, though the first snapshot failed`()
-        async throws
-    {
+    func `An acknowledged revision survives a restart, even if the first snapshot failed`() async throws {
         let log = MemoryLog<Counter>()
         do {
             let store = FluxStore(initialState: Counter(), dispatcher: nil, log: log)
@@ -83,7 +81,7 @@ import Testing
         func compact(_ snapshot: FluxSnapshot<Post>) async throws {}
     }
 
-    @Test(.timeLimit(.minutes(1))) func `What will never be written is let go of with no lock held`() async {
+    @Test(.timeLimit(.minutes(1))) func `Actions that will never be written are released with no lock held`() async {
         let log = LateRefusal()
         let store = FluxStore(initialState: Post(), dispatcher: nil, log: log, onFailure: { _ in })
         _ = await store.ready
@@ -95,7 +93,7 @@ import Testing
         while store.state.count < 3 { await Task.yield() }
     }
 
-    @Test func `Who was cancelled before has nothing applied, though there is room`() async {
+    @Test func `A durable dispatch in a cancelled task applies nothing, even if there is room`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil, log: MemoryLog<Counter>())
         _ = await store.ready
         let dispatch = Task {

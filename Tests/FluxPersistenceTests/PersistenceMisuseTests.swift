@@ -10,7 +10,7 @@ import Testing
         #expect(text.contains(message), "\(text)")
     }
 
-    @Test func `A negative timeout for the load is refused, of a persistence and of a log`() async {
+    @Test func `A negative loadTimeout is refused with a persistence and with a log`() async {
         let persistence = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             _ = FluxStore(
                 initialState: Counter(), dispatcher: nil, persistence: MemoryPersistence<Counter>(),
@@ -25,7 +25,7 @@ import Testing
         expect(log, says: "FluxCore: a loadTimeout cannot be negative")
     }
 
-    @Test func `A snapshot after every zero actions is refused`() async {
+    @Test func `A compactEvery of zero is refused`() async {
         let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             _ = FluxStore(initialState: Counter(), dispatcher: nil, log: MemoryLog<Counter>(), compactEvery: 0)
         }
@@ -33,7 +33,7 @@ import Testing
             result, says: "FluxCore: compactEvery is 0, but has to be 1 or more.")
     }
 
-    @Test func `Room for no action is refused, by the form that waits too`() async {
+    @Test func `restored(from:) refuses a negative capacity`() async {
         let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             _ = try await FluxStore.restored(
                 from: MemoryLog<Counter>(), initialState: Counter(), dispatcher: nil, capacity: -3)
@@ -42,7 +42,7 @@ import Testing
             result, says: "FluxCore: with a capacity of -3 no action could be dispatched durably. Give 1 or more.")
     }
 
-    @Test func `A version below zero is refused, with the number`() async {
+    @Test func `A negative version is refused with a message that names it`() async {
         let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             _ = FluxFile<Counter>(path: "/nowhere", version: -2, encode: { _ in [] }, decode: { _ in Counter() })
         }
@@ -57,7 +57,7 @@ import Testing
         }
     }
 
-    @Test func `A handle that dispatches is told so where its actions are those of a log, too`() async {
+    @Test func `A dispatch inside handle(action:) stops the program even during the replay of a log`() async {
         let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             let log = MemoryLog<Dispatching>()
             try await log.append([FluxLogEntry(number: 1, action: .act)])
@@ -66,7 +66,7 @@ import Testing
         expect(result, says: "FluxState.handle(action:)")
     }
 
-    @Test func `All the time there is may be given for a load`() async {
+    @Test func `The longest possible loadTimeout is accepted`() async {
         let store = FluxStore(
             initialState: Counter(), dispatcher: nil, persistence: MemoryPersistence(Counter(count: 7)),
             loadTimeout: .seconds(Int64.max))
@@ -74,7 +74,7 @@ import Testing
         #expect(store.state.count == 7)
     }
 
-    @Test func `A timeout of zero and limits of one are taken`() async throws {
+    @Test func `A loadTimeout of zero and limits of one are accepted`() async throws {
         let log = MemoryLog<Counter>()
         let store = FluxStore(initialState: Counter(), dispatcher: nil, log: log, compactEvery: 1, capacity: 1)
         for _ in 0..<5 { try await store.dispatch(durably: .add(1)) }

@@ -57,7 +57,7 @@ import Testing
     }
 
     @Test(.timeLimit(.minutes(1)))
-    func `A persistence of one's own says so by its error: told once, and nothing is tried again`() async {
+    func `A permanent error of a custom persistence is reported once, and no save is retried`() async {
         let persistence = Refusing(error: Moved())
         let store = store(persistence)
         expect(await store.ready, is: "empty")
@@ -78,10 +78,7 @@ import Testing
         #expect(store.state.count == 11, "in memory it goes on")
     }
 
-    @Test(.timeLimit(.minutes(1)))
-    func `Whoever asks what kept a store from being saved is told why it was not loaded`()
-        async
-    {
+    @Test(.timeLimit(.minutes(1))) func `failure() returns the permanent error of a load`() async {
         struct Unreadable: FluxPersistence {
             func load() async throws -> Counter? { throw Moved() }
             func save(_ state: Counter) async throws {}
@@ -111,7 +108,7 @@ import Testing
         }
     }
 
-    @Test(.timeLimit(.minutes(1))) func `The error of a save is let go of with no lock held`() async {
+    @Test(.timeLimit(.minutes(1))) func `The error of a save is released with no lock held`() async {
         let persistence = Failing()
         let store = FluxStore(
             initialState: Counter(), dispatcher: nil, persistence: persistence, backoff: .none, onFailure: { _ in })
@@ -122,7 +119,7 @@ import Testing
         persistence.store.withLock { $0 = nil }
     }
 
-    @Test func `An error that is one only now and then is tried again when it is not`() async {
+    @Test func `A save is retried after a FluxPermanentError whose isPermanent is false`() async {
         let clock = TestClock()
         let persistence = Refusing(error: Perhaps(isPermanent: false))
         let store = store(persistence, clock: clock)
@@ -136,9 +133,7 @@ import Testing
         expect(await store.ready, is: "empty")
     }
 
-    @Test(.timeLimit(.minutes(1))) func `A folder that does not exist is told by the load, once, with path and reason`()
-        async throws
-    {
+    @Test(.timeLimit(.minutes(1))) func `A load reports a missing folder once, with path and reason`() async throws {
         let path = folder.path + "/none/state"
         let store = store(file(path))
         store.dispatch(action: .add(1))
@@ -159,9 +154,8 @@ import Testing
         #expect(thrown?.path == path)
     }
 
-    @Test(.timeLimit(.minutes(1))) func `A folder that goes later is told by the save, once, and all who wait go on`()
-        async throws
-    {
+    @Test(.timeLimit(.minutes(1)))
+    func `A save reports a folder that was removed later once, and flush returns`() async throws {
         try FileManager.default.createDirectory(atPath: folder.path + "/sub", withIntermediateDirectories: false)
         let path = folder.path + "/sub/state"
         let store = store(file(path))
@@ -176,9 +170,7 @@ import Testing
         expect(await store.ready, is: "failed")
     }
 
-    @Test(.timeLimit(.minutes(1))) func `A file of a newer version is told by the load, and never by a save`()
-        async throws
-    {
+    @Test(.timeLimit(.minutes(1))) func `A load reports a file of a newer version, and no save does`() async throws {
         try await folder.file(version: 2).save("7")
         let store = store(file(folder.state))
         expect(await store.ready, is: "failed")
@@ -188,9 +180,7 @@ import Testing
         #expect(folder.names == ["state"])
     }
 
-    @Test(.timeLimit(.minutes(1))) func `Of two writers of a file the second is told once, and goes on in memory`()
-        async
-    {
+    @Test(.timeLimit(.minutes(1))) func `The second of two writers of a file reports its error once`() async {
         let stores = [store(file(folder.state)), store(file(folder.state))]
         for store in stores { expect(await store.ready, is: "empty") }
         for (store, amount) in zip(stores, [10, 20]) {
@@ -208,14 +198,16 @@ import Testing
         (EACCES, true), (EPERM, true), (EROFS, true), (ENAMETOOLONG, true), (ELOOP, true), (ENOTDIR, true),
         (EISDIR, true), (ENOENT, true),
     ])
-    func `What may pass is told from what does not`(code: Int32, isPermanent: Bool) async throws {
+    func `The error code of a failed call determines whether its error is permanent`(
+        code: Int32, isPermanent: Bool
+    ) async throws {
         let error = await #expect(throws: FluxFileError.self) {
             try await folder.file { call, _ in call == .open ? .code(code) : nil }.save("new")
         }
         #expect(error?.isPermanent == isPermanent)
     }
 
-    @Test func `Bad content and a new file that is taken away are no reason to give up`() async throws {
+    @Test func `Bad content and a removed temporary file are not permanent errors`() async throws {
         folder.write(Array("garbage".utf8))
         let load = await #expect(throws: FluxFileError.self) { try await folder.file().load() }
         #expect(load?.isPermanent == false)
@@ -228,9 +220,7 @@ import Testing
         #expect(await #expect(throws: FluxFileError.self) { try await Folder.file(at: "").load() }?.isPermanent == true)
     }
 
-    @Test(.stress) func `What can never be saved is let go of: ten thousand stores without a folder`()
-        async
-    {
+    @Test(.stress) func `Ten thousand stores in a missing folder are released, and each reports its error`() async {
         let gone = (0..<10_000).map { _ in Gate() }
         for gate in gone {
             let store = store(file(folder.path + "/none/state", canary: Canary(gate)))
@@ -240,7 +230,8 @@ import Testing
         #expect(failures.values.count == 10_000)
     }
 
-    @Test(.timeLimit(.minutes(1))) func `What a save refuses for good is let go of with its store`() async {
+    @Test(.timeLimit(.minutes(1)))
+    func `A persistence that refuses a save permanently is released with its store`() async {
         let gone = Gate()
         do {
             let store = store(Refusing(error: Moved(), canary: Canary(gone)))
@@ -250,9 +241,7 @@ import Testing
     }
 
     @Test(.timeLimit(.minutes(1)))
-    func `A log that takes nothing any more says so to all who wait, and to who comes later`()
-        async throws
-    {
+    func `A log that refuses permanently fails waiting and later durable dispatches`() async throws {
         let log = RefusingLog()
         let store = FluxStore(
             initialState: Counter(), dispatcher: nil, log: log, capacity: 2,
@@ -283,7 +272,7 @@ import Testing
     }
 
     #if os(Linux)
-        @Test func `A folder that cannot be written is told by the load`() async {
+        @Test func `A load reports a folder that cannot be written`() async {
             await #expect(processExitsWith: .success) {
                 let folder = Folder()
                 try await folder.file().save("old")

@@ -49,7 +49,7 @@ import Testing
     }
 
     @Test(.timeLimit(.minutes(1)), arguments: [0, 1, 2])
-    func `Who opens a path waits for the save of the store that was let go`(way: Int) async throws {
+    func `A load waits for the save of a released store at the same path`(way: Int) async throws {
         let (encoding, decodes) = (Gate(), Recorder<Int>())
         await letGo(saving: encoding)
         #expect(isListed())
@@ -92,9 +92,8 @@ import Testing
     }
 
     /// A handler on a queue may see the change and release the store before the dispatching thread starts the writer.
-    @Test(.timeLimit(.minutes(1))) func `A store that is let go before its writer has begun is waited for too`()
-        async throws
-    {
+    @Test(.timeLimit(.minutes(1)))
+    func `A load also waits for a store that was released before its writer began`() async throws {
         let dispatcher = FluxDispatcher()
         let first = FluxStore(initialState: Counter(), dispatcher: dispatcher)
         let letting = LettingGo(
@@ -120,7 +119,8 @@ import Testing
         }
     }
 
-    @Test(.timeLimit(.minutes(1))) func `What loads while it saves does not wait for itself`() async throws {
+    @Test(.timeLimit(.minutes(1)))
+    func `A persistence that loads during its save does not wait for itself`() async throws {
         do {
             let store = store(Reading(file: file()))
             store.dispatch(action: .add(3))
@@ -143,7 +143,8 @@ import Testing
         func save(_ state: Counter) async throws { try await saving() }
     }
 
-    @Test(.timeLimit(.minutes(1))) func `What a save opens, lets go of and opens again loses nothing`() async throws {
+    @Test(.timeLimit(.minutes(1)))
+    func `A store that a save opens, releases and opens again loses nothing`() async throws {
         let file = file()
         let outer = store(
             Running(saving: {
@@ -158,7 +159,7 @@ import Testing
     }
 
     @Test(.timeLimit(.minutes(1)), arguments: [false, true])
-    func `A task that was started in a load is no part of it once that is over`(fails: Bool) async throws {
+    func `A task started in a load is not part of the load after the load has ended`(fails: Bool) async throws {
         let (go, read, encoding) = (Gate(), Recorder<Int?>(), Gate())
         let later = file()
         let loading = Locked<Task<Void, any Error>?>(nil)
@@ -181,7 +182,7 @@ import Testing
         #expect(read.values == [1])
     }
 
-    @Test func `All that waits for a save has one order`() {
+    @Test func `All stores with pending saves have one order`() {
         typealias Path = FluxUnwritten.Path
         // Older entries come first, and an entry opened in a store's code comes before that store.
         let order: [Path] = [[1], [2, 5, 7], [2, 5], [2, 6], [2], [3, 4], [3], []]
@@ -192,9 +193,8 @@ import Testing
         }
     }
 
-    @Test(.timeLimit(.minutes(1))) func `Other spellings of a path are the same path, and another name is not`()
-        async throws
-    {
+    @Test(.timeLimit(.minutes(1)))
+    func `All spellings of a path are one place, and another name is another place`() async throws {
         let link = folder.path + "-link"
         try FileManager.default.createSymbolicLink(atPath: link, withDestinationPath: folder.path)
         defer { try? FileManager.default.removeItem(atPath: link) }
@@ -210,7 +210,7 @@ import Testing
         #expect(try await file(link + "/state").load()?.count == 1)
     }
 
-    @Test(.timeLimit(.minutes(1))) func `The time for the load is up also while it waits for the save`() async throws {
+    @Test(.timeLimit(.minutes(1))) func `A load also times out while it waits for a save`() async throws {
         let (encoding, clock, failures) = (Gate(), TestClock(), Recorder<FluxPersistenceFailure>())
         await letGo(saving: encoding)
         let store = FluxStore(
@@ -225,7 +225,7 @@ import Testing
     }
 
     @Test(.timeLimit(.minutes(1)), arguments: [false, true])
-    func `Who waits for the save can be cancelled, and the save goes on`(isStore: Bool) async throws {
+    func `A load that waits for a save can be cancelled, and the save continues`(isStore: Bool) async throws {
         let encoding = Gate()
         await letGo(saving: encoding)
         let waiting = Task {
@@ -240,7 +240,7 @@ import Testing
         #expect(try await file().load()?.count == 1)
     }
 
-    @Test(.timeLimit(.minutes(1))) func `A store that is kept is waited for while it writes`() async throws {
+    @Test(.timeLimit(.minutes(1))) func `A load also waits for a save of a store that is still in use`() async throws {
         let (encoding, encodes) = (Gate(), Gate())
         let store = store(file(encoding: encoding, encodes: encodes))
         store.dispatch(action: .add(1))
@@ -255,7 +255,8 @@ import Testing
         #expect(await isUnlisted())
     }
 
-    @Test(.timeLimit(.minutes(1))) func `A store that was let go with nothing due is not waited for`() async throws {
+    @Test(.timeLimit(.minutes(1)))
+    func `A load does not wait for a released store without a pending save`() async throws {
         let gate = Gate()
         do {
             let persistence = Named(place: "a place of its own", state: Locked(nil), load: gate)
@@ -266,9 +267,8 @@ import Testing
         gate.open()
     }
 
-    @Test(.timeLimit(.minutes(1))) func `A store that was let go while it loads is waited for, with what it held back`()
-        async throws
-    {
+    @Test(.timeLimit(.minutes(1)))
+    func `A load waits for a store that was released while loading, and for its held-back actions`() async throws {
         let (gate, stored) = (Gate(), Locked<Counter?>(Counter(count: 10)))
         do {
             let store = store(Named(place: "a place of others", state: stored, load: gate))
@@ -284,9 +284,7 @@ import Testing
     }
 
     @Test(.timeLimit(.minutes(1)))
-    func `Whose save can never succeed is waited for no longer than until that is known`()
-        async throws
-    {
+    func `A load stops waiting for a save once it is known that the save can never succeed`() async throws {
         let failures = Recorder<FluxPersistenceFailure>()
         do {
             let store = FluxStore(
@@ -299,9 +297,8 @@ import Testing
         #expect(failures.values.count == 1)
     }
 
-    @Test(.timeLimit(.minutes(1))) func `A store that is opened because a save has failed waits for the next attempt`()
-        async throws
-    {
+    @Test(.timeLimit(.minutes(1)))
+    func `A store that is opened in onFailure waits for the next attempt to save`() async throws {
         let (clock, next, direct) = (TestClock(), Locked<FluxStore<Counter>?>(nil), Locked<Task<Int?, any Error>?>(nil))
         do {
             let store = FluxStore(
@@ -322,9 +319,7 @@ import Testing
     }
 
     @Test(.timeLimit(.minutes(1)))
-    func `A store that is opened while another saves waits for what is due in its place`()
-        async throws
-    {
+    func `A store that is opened in a save of another waits for the pending save in its place`() async throws {
         let encoding = Gate()
         await letGo(saving: encoding)
         let count = Locked<Task<Int, any Error>?>(nil)
@@ -337,9 +332,7 @@ import Testing
     }
 
     @Test(.timeLimit(.minutes(1)))
-    func `A save that opens its own place, or that of one that opens this, waits for nobody`()
-        async throws
-    {
+    func `Saves that open their own place or each other's do not wait for each other`() async throws {
         let other = file(folder.path + "/other")
         let one = store(Looking(file: file(), place: file().place, at: other))
         let two = store(Looking(file: other, place: other.place, at: file()))
@@ -351,9 +344,8 @@ import Testing
         #expect(try await file(folder.path + "/own").load()?.count == 1)
     }
 
-    @Test(.timeLimit(.minutes(1))) func `What loads another file while it loads waits for what is due there`()
-        async throws
-    {
+    @Test(.timeLimit(.minutes(1)))
+    func `A load that reads another file waits for the pending save of that file`() async throws {
         let encoding = Gate()
         await letGo(saving: encoding)
         let migrating = Migrating(old: file(), new: file(folder.path + "/new"))
@@ -368,7 +360,7 @@ import Testing
     // MARK: - Stress
 
     @Test(.stress, arguments: zip([1_000, 200], [false, true]))
-    func `Stress: a thousand times let go and opened again, and every change is in the file`(
+    func `Stress: a store that is released and reopened many times leaves every change in the file`(
         rounds: Int, sharesFile: Bool
     ) async throws {
         let shared = file()
@@ -385,7 +377,8 @@ import Testing
         #expect(await isUnlisted())
     }
 
-    @Test(.stress) func `Stress: on many paths at once, each with its own last visitor`() async throws {
+    @Test(.stress)
+    func `Stress: stores that are released and reopened on many paths at once lose no change`() async throws {
         let paths = (0..<50).map { "\(folder.path)/\($0)" }
         await withTaskGroup(of: Void.self) { group in
             for path in paths {
@@ -407,9 +400,8 @@ import Testing
         #expect(folder.names == paths.indices.map(String.init).sorted())
     }
 
-    @Test(.stress) func `Stress: stores of one place that are all let go while they load do not wait for each other`()
-        async throws
-    {
+    @Test(.stress)
+    func `Stress: stores of one place that are released while they load do not wait for each other`() async throws {
         for _ in 0..<20 {
             let stores = (0..<10).map { _ in
                 FluxStore(initialState: Counter(), dispatcher: nil, persistence: file(), onFailure: { _ in })

@@ -17,7 +17,7 @@ import Testing
         #expect(persistence.script.overlaps == 0)
     }
 
-    @Test func `Nothing is saved before the load has ended, nor without a change`() async {
+    @Test func `Nothing is saved before the load has ended or without a change`() async {
         let persistence = MemoryPersistence(Counter(count: 1))
         let gate = Gate()
         persistence.script.block(until: gate)
@@ -28,7 +28,7 @@ import Testing
         #expect(persistence.script.calls.values == ["load"])
     }
 
-    @Test func `What changes during a save makes one more, of the newest state`() async {
+    @Test func `Changes during a save lead to one more save, of the newest state`() async {
         let persistence = MemoryPersistence<Counter>()
         let store = FluxStore(initialState: Counter(), dispatcher: nil, persistence: persistence)
         _ = await store.ready
@@ -42,7 +42,7 @@ import Testing
         #expect(persistence.saved.values.map(\.count) == [1, 1_001])
     }
 
-    @Test func `What was not announced is saved with the next change that is`() async {
+    @Test func `An unannounced change is saved with the next announced one`() async {
         let persistence = MemoryPersistence<Counter>()
         let store = FluxStore(initialState: Counter(), dispatcher: nil, persistence: persistence)
         store.dispatch(action: .addSilently(5))
@@ -53,7 +53,7 @@ import Testing
         #expect(persistence.current?.count == 6)
     }
 
-    @Test func `A save that fails is reported and tried again, later and later, with the newest state`() async {
+    @Test func `A failed save is reported and retried after growing pauses, with the newest state`() async {
         let persistence = MemoryPersistence<Counter>()
         let (clock, failures) = (TestClock(), Recorder<FluxPersistenceFailure>())
         let store = FluxStore(
@@ -74,7 +74,7 @@ import Testing
         #expect(persistence.saved.values.map(\.count) == [4])
     }
 
-    @Test func `However often a save has failed, the next attempt is 5 seconds away at most by default`() async {
+    @Test func `By default a failed save is retried after at most 5 seconds, however often it has failed`() async {
         let persistence = MemoryPersistence<Counter>()
         let (clock, failures) = (TestClock(), Recorder<FluxPersistenceFailure>())
         let store = FluxStore(
@@ -103,7 +103,8 @@ import Testing
         func applied(_ change: FluxChange<Counter>, _ state: Counter, revision: UInt64?) -> (any FluxSettling)? { nil }
     }
 
-    @Test func `What was saved has not failed when the store is let go and somebody puts off its end`() async throws {
+    @Test
+    func `If an observer delays the end of a released store, failure() reports only later changes`() async throws {
         let persistence = MemoryPersistence<Counter>()
         var store = Optional(FluxStore(initialState: Counter(), dispatcher: nil, persistence: persistence))
         let handle = try #require(store?.handle)
@@ -121,7 +122,7 @@ import Testing
         #expect(persistence.saved.values.map(\.count) == [1])
     }
 
-    @Test func `Letting go of the store saves what is due, also after a failure`() async {
+    @Test func `Releasing the store saves pending changes, even after a failed save`() async {
         let persistence = MemoryPersistence<Counter>()
         let (clock, failures) = (TestClock(), Recorder<FluxPersistenceFailure>())
         do {
@@ -139,7 +140,7 @@ import Testing
         #expect(failures.values.count == 1)
     }
 
-    @Test func `A store goes once all is saved, and its persistence with it`() async {
+    @Test func `A released store releases its persistence once everything is saved`() async {
         let gone = Gate()
         do {
             let persistence = OwningPersistence(canary: Canary(gone))
@@ -150,7 +151,7 @@ import Testing
         await gone.opened()
     }
 
-    @Test func `A flush that is cancelled returns, and the save goes on`() async {
+    @Test func `A cancelled flush returns, and the save continues`() async {
         let persistence = MemoryPersistence<Counter>()
         let store = FluxStore(initialState: Counter(), dispatcher: nil, persistence: persistence)
         _ = await store.ready
@@ -167,7 +168,7 @@ import Testing
         #expect(persistence.current?.count == 1)
     }
 
-    @Test func `From many threads, and through the dispatcher, the last save has all`() async {
+    @Test func `The last save contains all actions from many threads and from the dispatcher`() async {
         let persistence = MemoryPersistence<Counter>()
         let dispatcher = FluxDispatcher()
         let store = FluxStore(initialState: Counter(), dispatcher: dispatcher, persistence: persistence)
@@ -191,7 +192,7 @@ import Testing
     }
 
     @Test(.timeLimit(.minutes(1)))
-    func `The pause after a save that failed begins before anybody is told, and may move the clock`() async {
+    func `The pause after a failed save begins before onFailure is called, which may move the clock`() async {
         let (persistence, clock) = (MemoryPersistence<Counter>(), TestClock())
         let store = FluxStore(
             initialState: Counter(), dispatcher: nil, persistence: persistence, backoff: .constant(.seconds(1)),

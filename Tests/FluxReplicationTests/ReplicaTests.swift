@@ -8,7 +8,7 @@ import Testing
 
 /// The guarantees to users of a replica, on a log in memory.
 @Suite(.timeLimit(.minutes(2))) struct ReplicaTests {
-    @Test("A dispatch returns its position once its node has applied it, and all nodes come to the same")
+    @Test("A dispatch returns its position once its node has applied it, and all nodes reach the same state")
     func everybodyHasIt() async throws {
         let log = FluxTestLog()
         let (one, other) = (try await join(log), try await join(log))
@@ -24,8 +24,7 @@ import Testing
         #expect(one.store.revision == 5)
     }
 
-    @Test(
-        "What was appended while nobody answered is applied once, however often it got into the log", arguments: 0..<20)
+    @Test("An action whose append got no answer is applied once, however often it is in the log", arguments: 0..<20)
     func onceEach(seed: UInt64) async throws {
         var faults = FluxTestLog.Faults.many
         faults.unanswered = 30
@@ -44,7 +43,7 @@ import Testing
         }
     }
 
-    @Test("A read that must be fresh waits for what was acknowledged on another node")
+    @Test("upToDate() waits for an entry that another node has appended and no node has read")
     func fresh() async throws {
         let log = FluxTestLog()
         let (one, other) = (try await join(log), try await join(log))
@@ -63,9 +62,7 @@ import Testing
 
     // MARK: - A log that does not answer
 
-    @Test(
-        "While the log does not answer a dispatch fails when its time is up, the status says so, and it goes on by itself"
-    )
+    @Test("While the log is unavailable, calls time out and the status says so; later the replica recovers by itself")
     func unavailable() async throws {
         let (log, clock) = (FluxTestLog(), FluxTestClock())
         let replica = try await join(log, backoff: .constant(.seconds(1)), clock: clock)
@@ -92,7 +89,7 @@ import Testing
         #expect(replica.lines == [[1, 2]])
     }
 
-    @Test("The time of each who waits is his own, whoever came first")
+    @Test("Each waiting dispatch has its own timeout, in whatever order the dispatches began")
     func times() async throws {
         let (log, clock) = (FluxTestLog(), FluxTestClock())
         let replica = try await join(log, clock: clock)
@@ -123,7 +120,7 @@ import Testing
         }
     }
 
-    @Test("The time of one who comes after all others have gone is up as well")
+    @Test("A dispatch that begins after all others have ended times out too")
     func timesLater() async throws {
         let (log, clock) = (FluxTestLog(), FluxTestClock())
         let replica = try await join(log, clock: clock)
@@ -138,7 +135,7 @@ import Testing
         }
     }
 
-    @Test("A clock that wakes somebody before his time says that it is up")
+    @Test("A dispatch times out if the clock wakes it too early")
     func wokenEarly() async throws {
         let (log, clock) = (FluxTestLog(), DeafClock())
         let replica = try await join(log, clock: clock)
@@ -149,7 +146,7 @@ import Testing
         #expect(await dispatch.value == .unconfirmed("no answer within 1.0 seconds"))
     }
 
-    @Test("Each pause is longer than the one before; behind an entry that was read the first is as short as it was")
+    @Test("Each pause is longer than the one before, and an entry that is read resets the pause")
     func pauses() async throws {
         let (log, clock) = (CountingLog(), BriskClock())
         let replica = try await join(log, backoff: .exponential(.seconds(1), max: .seconds(16)), clock: clock)
@@ -173,7 +170,7 @@ import Testing
         #expect(await pending.value == .unconfirmed("the replica was closed"))
     }
 
-    @Test("A replica that is closed leaves nobody asleep")
+    @Test("A closed replica leaves no task asleep")
     func closedLeavesNobodyAsleep() async throws {
         let clock = try await {
             let (log, clock) = (FluxTestLog(), FluxTestClock())
@@ -190,7 +187,7 @@ import Testing
         }
     }
 
-    @Test("A replica keeps nothing of those who have asked it")
+    @Test("A replica keeps no memory of completed reads")
     func keepsNothing() async {
         await #expect(processExitsWith: .success) {
             let replica = try await join(FluxTestLog())
@@ -201,7 +198,7 @@ import Testing
         }
     }
 
-    @Test("Of many whose time is up at nearly the same time one alarm lets all out")
+    @Test("One timer ends all dispatches that time out at nearly the same time")
     func timesAtOnce() async throws {
         let (log, clock) = (FluxTestLog(), CountingClock())
         let replica = try await join(log, clock: clock)
@@ -220,7 +217,7 @@ import Testing
         #expect(clock.sleeps.withLock { $0 } == 2)
     }
 
-    @Test("A replica that is closed keeps nothing, whatever time those who waited had left")
+    @Test("A closed replica keeps nothing, however much time its waiting dispatches had left")
     func closedWithTimeLeft() async throws {
         let store = try await {
             let log = FluxTestLog()
@@ -238,7 +235,7 @@ import Testing
         while store.object != nil { await Task.yield() }
     }
 
-    @Test("The status says that the log is back though nobody asks it for anything")
+    @Test("The status reports that the log is back even if there is no call")
     func back() async throws {
         let log = FluxTestLog()
         let replica = try await join(log, backoff: .constant(.milliseconds(1)))
@@ -248,7 +245,7 @@ import Testing
         #expect(await replica.reaches { $0 == .following } == .following)
     }
 
-    @Test("Joining a log that does not answer fails when its time is up, and leaves nothing behind")
+    @Test("A join times out while the log is unavailable")
     func joinFails() async throws {
         let (log, clock) = (FluxTestLog(), FluxTestClock())
         log.isAvailable = false
@@ -266,7 +263,7 @@ import Testing
         #expect(await joining.value == .unavailable("no answer within 3.0 seconds; the log failed: the log is down"))
     }
 
-    @Test("A log that refuses is told of, and an action that does not encode goes nowhere")
+    @Test("A dispatch fails if the log refuses its entry or its action cannot be encoded")
     func refused() async throws {
         let log = RefusingLog()
         let replica = try await join(log)
@@ -278,13 +275,13 @@ import Testing
                 == .notApplied("it cannot be encoded: Odd()"))
     }
 
-    @Test("A reading that ends by itself is told of as one that has failed")
+    @Test("A reading that the log ends without an error is reported as failed")
     func readingEnds() async throws {
         let replica = try await join(EndingLog(), backoff: .constant(.milliseconds(1)))
         #expect(await replica.reaches { $0 == .unavailable("the log ended the reading without an error") } != nil)
     }
 
-    @Test("Who has all the time there is may say so")
+    @Test("The longest possible timeout is accepted")
     func forGood() async throws {
         let replica = try await FluxReplica.joined(
             log: FluxTestLog(), initialState: Journal(), coding: .journal(), within: .seconds(Int64.max))
@@ -293,7 +290,7 @@ import Testing
 
     // MARK: - Giving up
 
-    @Test("Who gives up leaves nothing under way at the log, and no other attempt is made")
+    @Test("A cancelled dispatch leaves no call running at the log and is not retried")
     func leavesNothing() async throws {
         let lingering = LingeringLog()
         let replica = try await join(lingering)
@@ -319,7 +316,7 @@ import Testing
         #expect(log.appends.withLock { $0 } == 1)
     }
 
-    @Test("A dispatch that was given up is applied before those that come after it, or never")
+    @Test("A cancelled dispatch is applied before later dispatches or never")
     func zombies() async throws {
         let log = LateLog()
         let replica = try await join(log)
@@ -334,7 +331,7 @@ import Testing
         #expect(replica.lines == [[1, 2], [1, 3]])
     }
 
-    @Test("Who was cancelled before asks for nothing")
+    @Test("A call in a cancelled task does not reach the log")
     func cancelled() async throws {
         let log = CountingLog()
         let replica = try await join(log)
@@ -351,7 +348,7 @@ import Testing
         #expect(log.base.entries.isEmpty && log.ends.withLock { $0 } == 1)
     }
 
-    @Test("Closing lets out who waits, and what is asked later is refused")
+    @Test("Closing ends waiting calls, and later calls are refused")
     func closing() async throws {
         let log = FluxTestLog()
         let replica = try await join(log)
@@ -370,7 +367,7 @@ import Testing
         #expect(replica.status.state.condition == .closed)
     }
 
-    @Test("Once closing has returned nothing of the replica is under way at the log, though it takes its time to end")
+    @Test("Closing waits until the replica's calls at the log have ended, even if they end slowly")
     func closingWaits() async throws {
         let log = LingeringLog()
         let replica = try await join(log)
@@ -381,7 +378,7 @@ import Testing
         #expect(await dispatch.value == .unconfirmed("the replica was closed"))
     }
 
-    @Test("Nor is an objection, of which there may be several")
+    @Test("Closing waits until several objections at the log have ended")
     func closingEndsObjections() async throws {
         let log = LingeringLog()
         let replica = try await join(log, checkEvery: 1)
@@ -396,7 +393,7 @@ import Testing
         await wrong.close()
     }
 
-    @Test("Closing waits for no clock that goes on with what was cancelled")
+    @Test("Closing does not wait for a clock that ignores cancellation")
     func closingNeedsNoObedientClock() async throws {
         let (log, clock) = (FluxTestLog(), DeafClock())
         let replica = try await join(log, backoff: .constant(.seconds(1)), clock: clock)
@@ -409,7 +406,8 @@ import Testing
     }
 
     @Test(
-        "A time that was over long ago is over", arguments: [Duration(_high: .min, low: 0), .seconds(Int64.min), .zero])
+        "A dispatch with a timeout of zero or less times out",
+        arguments: [Duration(_high: .min, low: 0), .seconds(Int64.min), .zero])
     func longAgo(duration: Duration) async throws {
         let log = FluxTestLog()
         let replica = try await join(log)
@@ -418,7 +416,7 @@ import Testing
         else { throw Unexpected(it: "it was told something else") }
     }
 
-    @Test("A replica that is let go of reads no more, and nothing keeps it")
+    @Test("A released replica is closed, and nothing keeps its store")
     func letGo() async throws {
         let log = FluxTestLog()
         let (store, status) = try await {
@@ -430,7 +428,7 @@ import Testing
         while store.object != nil { await Task.yield() }
     }
 
-    @Test("A replica may be let go of in a handle(action:)")
+    @Test("A replica may be released in handle(action:)")
     func letGoInHandle() async throws {
         struct Holder: FluxState {
             struct Close: FluxAction {}
@@ -446,7 +444,7 @@ import Testing
         for await status in status.states where status.condition == .closed { break }
     }
 
-    @Test("Numbers that mean nothing stop the program with a message")
+    @Test("Meaningless numbers stop the program with a message")
     func misuse() async throws {
         let check = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             _ = try await join(FluxTestLog(), checkEvery: 0)
@@ -463,7 +461,7 @@ import Testing
         _ = FluxReplicaCoding<Journal>.journal(version: 0)
     }
 
-    @Test("An action that is dispatched to the store itself stops the program with a message")
+    @Test("An action that is dispatched to the store of a replica stops the program with a message")
     func pastTheLog() async throws {
         let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             let replica = try await join(FluxTestLog())
@@ -475,9 +473,7 @@ import Testing
 
     // MARK: - Snapshots
 
-    @Test(
-        "One node saves a snapshot after so many entries, the log is trimmed up to the one before, and others join from there"
-    )
+    @Test("One node saves each snapshot, the log is trimmed up to the one before, and others join from there")
     func snapshots() async throws {
         let log = FluxTestLog()
         let (one, other) = (try await join(log, snapshotEvery: 10), try await join(log, snapshotEvery: 10))
@@ -497,7 +493,7 @@ import Testing
         #expect(one.status.state.snapshotFailure == nil)
     }
 
-    @Test("A node that was behind for so long that entries are gone loads a snapshot, and knows what became of its own")
+    @Test("A node that missed trimmed entries loads a snapshot and learns the position of its own dispatch")
     func behind() async throws {
         let log = GatedLog()
         let one = try await join(log.base, snapshotEvery: 5)
@@ -519,7 +515,7 @@ import Testing
         #expect(one.store.state == other.store.state)
     }
 
-    @Test("A snapshot that cannot be saved is told of, until one can")
+    @Test("The status reports that a snapshot cannot be saved until one can")
     func snapshotFails() async throws {
         let log = GatedLog()
         let replica = try await join(log, snapshotEvery: 1)
@@ -533,7 +529,7 @@ import Testing
         #expect(try await log.base.snapshot()?.position == replica.position)
     }
 
-    @Test("With the first snapshot nothing is trimmed: to trim through 0 may mean all to a log")
+    @Test("The first snapshot trims nothing, because a log may take position 0 to mean all entries")
     func trimsNothing() async throws {
         let log = CountingLog()
         for number in UInt8(1)...3 {
@@ -544,7 +540,7 @@ import Testing
         #expect(log.trims.withLock { $0.count == 2 && !$0.contains(0) })
     }
 
-    @Test("A log without a snapshot of what was trimmed is unavailable, and says why; what was read is still there")
+    @Test("A log trimmed past its newest snapshot is unavailable with a reason, and the node keeps its state")
     func trimmedTooFar() async throws {
         let log = GatedLog()
         let (one, other) = (try await join(log.base), try await join(log, backoff: .constant(.milliseconds(1))))
@@ -562,7 +558,7 @@ import Testing
         #expect(other.lines == [[1, 1]] && other.position == before)
     }
 
-    @Test("A snapshot that is found once the replica was closed changes nothing")
+    @Test("A snapshot that arrives after the replica was closed changes nothing")
     func closedWhileLoading() async throws {
         let log = LateSnapshotLog()
         let (replica, one) = (try await join(log), try await join(log.base, snapshotEvery: 1))
@@ -575,7 +571,7 @@ import Testing
         #expect(replica.lines.isEmpty && replica.store.revision == revision)
     }
 
-    @Test("A log that cannot be trimmed is told of as that, as the snapshot is saved")
+    @Test("The status reports a failed trim and says that the snapshot was saved")
     func trimFails() async throws {
         let log = GatedLog()
         let replica = try await join(log, snapshotEvery: 1)
@@ -594,7 +590,7 @@ import Testing
         #expect(failure == text)
     }
 
-    @Test("A log that answers and cannot be read is unavailable all the time, and who waits is told why")
+    @Test("A log that answers but cannot be read stays unavailable, and a call that times out says why")
     func unread() async throws {
         let log = GatedLog()
         let replica = try await join(log, backoff: .constant(.milliseconds(1)))
@@ -614,7 +610,7 @@ import Testing
         #expect(await replica.reaches { $0 == .following } != nil)
     }
 
-    @Test("A save that does not return is told of once the next snapshot is due, until it has returned")
+    @Test("The status reports a hanging save from the next due snapshot until the save returns")
     func saveHangs() async throws {
         let log = HangingLog()
         // A dispatch after which a checksum is due returns once that is taken and the status says whether a save began.
@@ -627,9 +623,7 @@ import Testing
         for await status in replica.status.states where status.snapshotFailure == nil { break }
     }
 
-    @Test(
-        "Where each replica is closed after one action the snapshots that are due are saved all the same",
-        arguments: [1, 100])
+    @Test("Due snapshots are saved even if each replica is closed after one action", arguments: [1, 100])
     func savedThoughClosed(checkEvery: Int) async throws {
         let log = BriefLog()
         for number in UInt8(1)...50 {
@@ -641,7 +635,7 @@ import Testing
         #expect(log.base.entries.count == 5)
     }
 
-    @Test("Closing ends with its task where a save does not return, and the save with it")
+    @Test("If a save hangs, closing ends when its task is cancelled, and so does the save")
     func closingEndsSave() async throws {
         var log: HangingLog? = HangingLog()
         weak let last = log
@@ -656,7 +650,7 @@ import Testing
         while last != nil { await Task.yield() }
     }
 
-    @Test("A node that opens a log again and again needs no more room in its snapshots for that")
+    @Test("Opening a log again and again does not enlarge its snapshots")
     func openedAgain() async throws {
         let log = FluxTestLog()
         var (sizes, before) = (Set<Int>(), [FluxReplica<Journal>]())
@@ -680,7 +674,7 @@ import Testing
         }
     }
 
-    @Test("What a closed replica has under way comes before what the next one of its process sends, or never")
+    @Test("A late entry of a closed replica is applied before those of the next replica or never")
     func zombiesOfAClosedReplica() async throws {
         let log = LateLog()
         log.isLate.withLock { $0 = false }
@@ -699,7 +693,7 @@ import Testing
         #expect(next.lines == [[1, 1], [1, 3], [1, 4]])
     }
 
-    @Test("Only who joins goes on as a closed replica: who has something under way stays who it is")
+    @Test("A replica that has already joined does not take over the writer of a closed replica")
     func staysWhoItIs() async throws {
         let log = LateLog()
         log.isLate.withLock { $0 = false }
@@ -716,7 +710,7 @@ import Testing
 
     // MARK: - Nodes that differ
 
-    @Test("A node whose state is not that of the others says so, starts over from a snapshot, and serves again")
+    @Test("A node whose state differs reports it, starts over from a snapshot and serves again")
     func diverged() async throws {
         let log = FluxTestLog()
         let one = try await join(log, checkEvery: 2, snapshotEvery: 2)
@@ -739,9 +733,7 @@ import Testing
         #expect(log.entries.count == 3)
     }
 
-    @Test(
-        "A checksum is taken, or a snapshot begun, before the dispatch returns after which it is due",
-        arguments: [1, 1_000])
+    @Test("A due checksum or snapshot is encoded before its dispatch returns", arguments: [1, 1_000])
     func encodedFirst(checkEvery: Int) async throws {
         let encoded = FluxLock(0)
         let coding = FluxReplicaCoding<Journal> {
@@ -764,9 +756,7 @@ import Testing
         }
     }
 
-    @Test(
-        "A state that does not encode is told of where a checksum or a snapshot is due, until it does, and stops nobody"
-    )
+    @Test("The status reports a state that cannot be encoded until it can, and dispatches still succeed")
     func doesNotEncode() async throws {
         let statesEncode = FluxLock(false)
         let replica = try await FluxReplica.joined(
@@ -786,7 +776,7 @@ import Testing
     }
 
     @Test(
-        "A node that comes to the same once more objects, so that the other looks into its own; then both go on",
+        "A node that reaches the same state again objects, the other checks its own, and both continue",
         .timeLimit(.minutes(1)), arguments: [3, .max])
     func objection(takenAtOnce: Int) async throws {
         let log = StutteringLog(takenAtOnce: takenAtOnce)
@@ -809,7 +799,8 @@ import Testing
         #expect(one.lines == [[1, 1], [1, 2], [1, 3], [1, 4]])
     }
 
-    @Test("So does one that starts over from a snapshot, saved where they differ", .timeLimit(.minutes(1)))
+    @Test(
+        "A node also objects if it starts over from a snapshot taken where the states differ", .timeLimit(.minutes(1)))
     func objectionBehindSnapshot() async throws {
         let log = FluxTestLog()
         let one = try await join(log, checkEvery: 2, snapshotEvery: 2)
@@ -830,9 +821,7 @@ import Testing
         #expect(one.lines == wrong.lines)
     }
 
-    @Test(
-        "Also in a log that adds each entry twice, where every checksum is due behind one that was there",
-        .timeLimit(.minutes(1)))
+    @Test("A node whose state differs is detected even if the log adds each entry twice", .timeLimit(.minutes(1)))
     func objectionAmongRepeated() async throws {
         let log = DoublingLog()
         let one = try await join(log, checkEvery: 2)
@@ -846,7 +835,7 @@ import Testing
         }
     }
 
-    @Test("So does one that is many checksums behind, each of which it looks into", .timeLimit(.minutes(1)))
+    @Test("A node that is many checksums behind checks each of them and objects", .timeLimit(.minutes(1)))
     func objectionFarBehind() async throws {
         let log = GatedLog()
         let first = try await join(log.base, snapshotEvery: 1)
@@ -869,7 +858,7 @@ import Testing
         }
     }
 
-    @Test("Who joins a log in which another node was once wrong reads it once more, and joins")
+    @Test("A node joins a log with wrong checksums of another node after reading it once more")
     func joinsBehindOneThatWasWrong() async throws {
         let log = FluxTestLog()
         let wrong = try await join(log, initialState: Journal(isWrong: true), checkEvery: 2)
@@ -881,7 +870,7 @@ import Testing
 
     // MARK: - Versions
 
-    @Test("A node stops before an action that is newer than its program, serves what it has, and refuses the rest")
+    @Test("A node stops before an action newer than its program, keeps its state and refuses later calls")
     func newer() async throws {
         let log = FluxTestLog()
         let (old, new) = (try await join(log, version: 1), try await join(log, version: 2))
@@ -901,7 +890,7 @@ import Testing
         #expect(new.lines == [[1, 1], [200, 1], [1, 2]])
     }
 
-    @Test("A node sends nothing that it does not know itself")
+    @Test("A node refuses to send an action of a version that it does not know")
     func sendsWhatItKnows() async throws {
         let log = FluxTestLog()
         let replica = try await join(log, version: 1)
@@ -918,7 +907,7 @@ import Testing
                 == .notApplied("its version is -1, and the newest that this program knows is 1"))
     }
 
-    @Test("An action is of the newest version, unless the program says of which it is")
+    @Test("An action has the newest version unless the program gives another")
     func newest() async throws {
         let log = FluxTestLog()
         let old = try await join(log, version: 1)
@@ -933,7 +922,7 @@ import Testing
         #expect(stop.version == 2)
     }
 
-    @Test("A node stops before what it cannot decode")
+    @Test("A node stops before an entry that it cannot decode")
     func damaged() async throws {
         let log = FluxTestLog()
         let replica = try await join(log)
@@ -945,7 +934,7 @@ import Testing
         #expect(stop.reason == "its format is 9, and 1 is known")
     }
 
-    @Test("Who stops before a snapshot says that it is one")
+    @Test("A node that stops before a snapshot says that it is a snapshot")
     func damagedSnapshot() async throws {
         let log = FluxTestLog()
         let right = try await join(log)
@@ -959,7 +948,7 @@ import Testing
 
     // MARK: - Families
 
-    @Test("A family has a replica for each key that is in use, and closes those that are not")
+    @Test("A family has one replica for each key, and closes it on request and at shutdown")
     func family() async throws {
         let logs = FluxLock([String: FluxTestLog]())
         let clock = FluxTestClock()

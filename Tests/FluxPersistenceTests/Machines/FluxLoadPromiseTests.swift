@@ -22,7 +22,7 @@ import Testing
         await #expect(throws: Broken.self) { try await late.wait() }
     }
 
-    @Test func `A task that is cancelled answers too, unless there is an answer`() async throws {
+    @Test func `A cancelled wait answers with a CancellationError unless there is already an answer`() async throws {
         for isAnswered in [false, true] {
             let answer = FluxLoadPromise<Int>()
             if isAnswered { answer.give(.success(1)) }
@@ -39,7 +39,7 @@ import Testing
         }
     }
 
-    @Test func `With the whole load its part is void, and not the other way round`() {
+    @Test func `A voided load voids its parts, and a voided part does not void the load`() {
         let whole = FluxLoadPromise<Int>()
         let part = FluxLoadPromise<Int>(partOf: whole.mark)
         let other = FluxLoadPromise<Int>(partOf: whole.mark)
@@ -50,7 +50,7 @@ import Testing
     }
 
     /// Whichever answer wins, every caller sees it, and what was read is void exactly if that answer is not the load's.
-    @Test func `Answers at once come to one`() async {
+    @Test func `Simultaneous answers give every caller the same result`() async {
         for _ in 0..<200 {
             let answer = FluxLoadPromise<Int>()
             let seen = Recorder<Int>()

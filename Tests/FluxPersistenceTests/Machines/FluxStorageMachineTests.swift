@@ -28,7 +28,7 @@ import Testing
 
     // MARK: - Loading
 
-    @Test func `While loading it holds changes and those who wait; the end gives all back in order`() {
+    @Test func `A loading machine holds changes and waiters, and returns them in order after the load`() {
         let machine = Self.loading()
         #expect(machine.it.hold("a") == true)
         #expect(machine.it.wait(for: .load, 10) == 1)
@@ -46,7 +46,7 @@ import Testing
         #expect(!machine.it.isLoading)
     }
 
-    @Test func `While loading nothing is noted, and there is room for nobody`() {
+    @Test func `A loading machine notes no change and grants no room`() {
         let machine = Self.loading(isLog: true, capacity: 2)
         #expect(machine.it.note("a") == false)
         #expect(machine.it.last == 0)
@@ -60,7 +60,7 @@ import Testing
         #expect(machine.it.withdraw(ids[0], from: .room) == false)
     }
 
-    @Test func `After the end nothing is held, and nobody waits`() {
+    @Test func `A machine holds no change and accepts no waiter after the load`() {
         let machine = Self.state()
         #expect(machine.it.hold("a") == false)
         #expect(machine.it.wait(for: .load, 10) == nil)
@@ -69,7 +69,7 @@ import Testing
         #expect(machine.it.open().finish == nil)
     }
 
-    @Test func `A store that is let go while loading ends with the load`() {
+    @Test func `A store that is released while loading ends with the load`() {
         let machine = Self.loading()
         #expect(machine.it.letGo {} == true)
         #expect(machine.it.hold("a") == true, "what is on its way still counts")
@@ -77,7 +77,7 @@ import Testing
         #expect(machine.it.open().finish != nil)
     }
 
-    @Test func `A store that is let go with nothing due has lacked nothing, and notes no more`() {
+    @Test func `A store released with nothing pending has no failure, but cannot save a later change`() {
         let machine = Self.state()
         #expect(machine.it.letGo {} == false)
         #expect(machine.it.hasGone && machine.it.failure(upTo: machine.it.last) == nil)
@@ -87,7 +87,7 @@ import Testing
 
     // MARK: - A state
 
-    @Test func `One save covers everything until it begins, and what comes later is due again`() {
+    @Test func `One save covers all changes before it begins, and later changes need another save`() {
         let machine = Self.state()
         #expect(machine.it.note("a") == true, "starts a writer")
         #expect(machine.it.note("b") == false)
@@ -105,7 +105,7 @@ import Testing
         #expect(machine.it.note("d") == true, "idle, so a writer is started again")
     }
 
-    @Test func `With no log no action is kept, and what was not announced waits for the next that is`() {
+    @Test func `Without a log no action is kept, and an unannounced change waits for the next announced one`() {
         let machine = Self.state()
         #expect(machine.it.note("a", isAnnounced: false) == false)
         #expect(machine.it.wait(for: .writes, 1) == nil)
@@ -114,7 +114,7 @@ import Testing
         #expect(machine.it.batch.isEmpty)
     }
 
-    @Test func `A save that fails is due again, and the attempts are counted until one succeeds`() {
+    @Test func `A failed save is due again, and its attempts are counted until one succeeds`() {
         let machine = Self.state()
         _ = machine.it.note("a")
         _ = machine.it.wait(for: .writes, 1)
@@ -131,7 +131,7 @@ import Testing
         #expect(machine.it.fail(CancellationError()).attempt == 1)
     }
 
-    @Test func `What fails is told to those whose changes it has, and not where a write has had all of those`() {
+    @Test func `A failure is reported for the changes it affects unless a write has included all of them`() {
         let machine = Self.state()
         for change in ["a", "b"] { _ = machine.it.note(change) }
         #expect(machine.it.failure(upTo: 2) == nil, "no attempt was made")
@@ -154,7 +154,7 @@ import Testing
         #expect(unread.it.failure(upTo: 0) is FluxDurabilityError)
     }
 
-    @Test func `One who waits no longer is not told`() {
+    @Test func `A withdrawn waiter is not notified`() {
         let machine = Self.state()
         _ = machine.it.note("a")
         let id = machine.it.wait(for: .writes, 1)!
@@ -165,7 +165,7 @@ import Testing
         #expect(machine.it.settle() == [2])
     }
 
-    @Test func `However many give up behind one who waits on, they take no place, and the others are told in order`() {
+    @Test func `Withdrawn waiters take no memory and get no room, and the others are notified in order`() {
         let machine = Self.log(capacity: 1)
         _ = machine.it.note("a")
         var kept: [Int] = []
@@ -191,7 +191,7 @@ import Testing
 
     // MARK: - A log
 
-    @Test func `Actions are numbered on, and a batch has all that is due`() {
+    @Test func `Action numbers continue, and a batch contains all pending actions`() {
         let machine = Self.log(snapshot: 7)
         _ = machine.it.note("a")
         _ = machine.it.note("b", isAnnounced: false)
@@ -203,7 +203,7 @@ import Testing
         #expect(machine.it.done == 9 && machine.it.batch == ["c"])
     }
 
-    @Test func `What failed comes first in the next batch`() {
+    @Test func `The actions of a failed append come first in the next batch`() {
         let machine = Self.log()
         _ = machine.it.note("a")
         _ = machine.it.begin()
@@ -214,7 +214,7 @@ import Testing
         #expect(machine.it.done == 0 && machine.it.batch == ["a", "b", "c"])
     }
 
-    @Test func `A log without a snapshot gets one first, and then one after so many actions`() {
+    @Test func `A log without a snapshot gets one first, and then one after each compactEvery actions`() {
         let machine = Self.log(compactEvery: 3, snapshot: nil)
         for step in [Machine.Step.compact, .append, .append, .compact, .append] {
             _ = machine.it.note("b")
@@ -223,7 +223,7 @@ import Testing
         }
     }
 
-    @Test func `A snapshot that fails is followed by an append, and tried again after as many actions`() {
+    @Test func `A failed snapshot is followed by an append and retried after compactEvery actions`() {
         let machine = Self.log(compactEvery: 2)
         _ = machine.it.note("a")
         _ = machine.it.note("b")
@@ -238,7 +238,7 @@ import Testing
         #expect(machine.it.begin() == .compact)
     }
 
-    @Test func `An append that fails twice, and the snapshot after it, take turns, and nothing is lost`() {
+    @Test func `After two failed appends, snapshots and appends alternate and nothing is lost`() {
         let machine = Self.log()
         _ = machine.it.note("a")
         var steps: [Machine.Step?] = []
@@ -262,7 +262,7 @@ import Testing
         #expect(machine.it.begin() == .append)
     }
 
-    @Test func `A change that is no action needs a snapshot, however often that fails`() {
+    @Test func `A change other than an action needs a snapshot, however often the snapshot fails`() {
         let machine = Self.log()
         _ = machine.it.note("a")
         #expect(machine.it.note(nil) == false, "the writer is at it")
@@ -281,7 +281,7 @@ import Testing
 
     // MARK: - Room
 
-    @Test func `Where there is no room one waits, and nobody overtakes those who wait`() {
+    @Test func `A caller waits if there is no room, and no later caller overtakes it`() {
         let machine = Self.log(capacity: 2)
         #expect(machine.it.wait(for: .room, 1) == nil)
         #expect(machine.it.granted == 1)
@@ -303,7 +303,7 @@ import Testing
         #expect(machine.it.settle() == [40])
     }
 
-    @Test func `Of many who wait no more go on than there is room for, whatever is written meanwhile`() {
+    @Test func `No more waiters resume than there is room for, whatever is written meanwhile`() {
         for capacity in 1...4 {
             let machine = Self.log(capacity: capacity)
             var (waiting, applied) = (20, 0)
@@ -326,7 +326,7 @@ import Testing
         }
     }
 
-    @Test func `What may not wait is noted beyond the capacity, and room is made again`() {
+    @Test func `Plain actions are noted beyond the capacity, and waiters resume once there is room again`() {
         let machine = Self.log(capacity: 2)
         for _ in 0..<5 { _ = machine.it.note("a") }
         #expect(machine.it.wait(for: .room, 10) != nil)
@@ -340,7 +340,7 @@ import Testing
         #expect(machine.it.settle() == [10])
     }
 
-    @Test func `Those who wait for writes, and those who wait for room, are told in the order in which they came`() {
+    @Test func `Waiters for writes and waiters for room are notified in their order of arrival`() {
         let machine = Self.log(capacity: 2)
         for _ in 0..<2 { _ = machine.it.note("a") }
         for waiter in stride(from: 10, to: 60, by: 20) {
@@ -356,7 +356,7 @@ import Testing
 
     // MARK: - Closed
 
-    @Test func `A log that could not be read is not written to, and all who wait are told`() {
+    @Test func `A log that could not be read is not written to, and all waiters are notified`() {
         let machine = Self.loading(isLog: true, capacity: 1)
         _ = machine.it.wait(for: .load, 10)
         for waiter in [20, 30, 40] { _ = machine.it.wait(for: .room, waiter) }
@@ -368,7 +368,7 @@ import Testing
         #expect(machine.it.wait(for: .writes, 1) == nil)
     }
 
-    @Test func `After an error that cannot be cured all who wait are told, and nothing is kept or written`() {
+    @Test func `After a permanent error all waiters are notified, and nothing is kept or written`() {
         let machine = Self.log(capacity: 1)
         _ = machine.it.note("a")
         _ = machine.it.wait(for: .writes, 10)
@@ -388,14 +388,14 @@ import Testing
         #expect(machine.it.last == 2)
     }
 
-    @Test func `A state that could not be read, and cannot be saved either, is not`() {
+    @Test func `A state is not saved after a load that failed permanently`() {
         let machine = Self.loading()
         _ = machine.it.end(.failed(Folder.NoText()), number: nil, snapshot: nil, closes: true)
         #expect(machine.it.note("a") == false)
         #expect(machine.it.wait(for: .writes, 1) == nil)
     }
 
-    @Test func `Something is due from what was held back until it is written`() {
+    @Test func `A write is due from the first held-back change until the change is written`() {
         let machine = Self.loading()
         #expect(!machine.it.isDue)
         _ = machine.it.hold("a")
@@ -411,7 +411,7 @@ import Testing
         #expect(!machine.it.isDue)
     }
 
-    @Test func `A state that could not be read is saved all the same`() {
+    @Test func `A state is saved after a load that timed out`() {
         let machine = Self.loading()
         _ = machine.it.end(.timedOut, number: nil, snapshot: nil)
         #expect(machine.it.note("a") == true)

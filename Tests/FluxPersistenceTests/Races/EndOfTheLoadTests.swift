@@ -6,9 +6,8 @@ import Testing
 /// At the end of a load, actions held back and actions applied at once keep one order, and none is lost.
 @Suite struct EndOfTheLoadTests {
     /// C1, C3: Threads continue to dispatch while the load ends.
-    @Test(arguments: [false, true]) func `Actions of a thread keep their order across the end`(withLog: Bool)
-        async throws
-    {
+    @Test(arguments: [false, true])
+    func `Actions of a thread keep their order across the end of a load`(withLog: Bool) async throws {
         for round in 0..<40 {
             let (dispatcher, gate) = (FluxDispatcher(), Gate())
             let persistence = MemoryPersistence<Counter>(Counter(count: 1_000_000))
@@ -44,7 +43,7 @@ import Testing
     }
 
     /// C4: Two stores of one dispatcher apply its actions in the same order, although one is still loading.
-    @Test func `A store that loads and one that does not see one order`() async {
+    @Test func `A loading store and one without a load apply actions in the same order`() async {
         for _ in 0..<20 {
             let (dispatcher, gate) = (FluxDispatcher(), Gate())
             let persistence = MemoryPersistence<Log>()
@@ -64,7 +63,7 @@ import Testing
     }
 
     /// C5: The subscriptions of a loading store get the loaded state and every revision after it.
-    @Test func `Subscriptions miss and repeat nothing across the end`() async {
+    @Test func `Subscriptions miss and repeat nothing across the end of a load`() async {
         for _ in 0..<20 {
             let gate = Gate()
             let persistence = MemoryPersistence(Counter())
@@ -83,7 +82,7 @@ import Testing
     }
 
     /// The load's answer and its timeout arrive at the same moment: one of them counts, and nothing is lost.
-    @Test func `An answer and the timeout at once`() async {
+    @Test func `If a load ends just at its timeout, one of the two counts and no action is lost`() async {
         for _ in 0..<100 {
             let (gate, clock) = (Gate(), TestClock())
             let persistence = MemoryPersistence(Counter(count: 1_000))
@@ -107,7 +106,7 @@ import Testing
     }
 
     /// Durable callers, plain callers and failures at the same time: what was acknowledged is in the log.
-    @Test func `Everything acknowledged is recovered, whatever fails meanwhile`() async throws {
+    @Test func `Every acknowledged action is recovered, whatever fails meanwhile`() async throws {
         let log = MemoryLog<Counter>()
         let store = FluxStore(
             initialState: Counter(), dispatcher: nil, log: log, compactEvery: 40, capacity: 8, backoff: .none,
@@ -139,7 +138,7 @@ import Testing
     }
 
     /// The log completes at once, possibly before the caller has begun to wait.
-    @Test func `A write that is quicker than its caller is not waited for`() async throws {
+    @Test func `A durable dispatch does not wait for a write that has already ended`() async throws {
         let store = FluxStore(initialState: Counter(), dispatcher: nil, log: QuickLog())
         try await withThrowingTaskGroup(of: Void.self) { group in
             for _ in 0..<64 {
@@ -151,7 +150,7 @@ import Testing
     }
 
     /// Too many durable callers, some cancelled as the load ends: none hangs, and none reported as not applied was.
-    @Test func `Durable callers that wait for the load, cancelled as it ends`() async throws {
+    @Test func `A durable dispatch cancelled as the load ends reports whether it was applied`() async throws {
         for round in 0..<40 {
             let (log, gate) = (MemoryLog<Counter>(), Gate())
             log.script.block(until: gate)
@@ -182,7 +181,7 @@ import Testing
     }
 
     /// When the log turns out to be unreadable, every caller that waits for room is notified, however many there are.
-    @Test func `Durable callers that wait for a load that fails are told, each of them`() async {
+    @Test func `Every durable dispatch that waits for the load throws if the load fails`() async {
         let (log, gate) = (MemoryLog<Counter>(), Gate())
         log.script.block(until: gate)
         log.script.refuse(1)

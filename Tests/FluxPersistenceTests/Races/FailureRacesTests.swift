@@ -17,7 +17,7 @@ import Testing
         }
     }
 
-    @Test(.stress) func `Stress: none is reported only once all that was applied before is saved`() async throws {
+    @Test(.stress) func `Stress: failure() returns nil only once everything applied before is saved`() async throws {
         let persistence = Flickering()
         let store = try await FluxStore.restored(
             from: persistence, initialState: Counter(), dispatcher: nil, backoff: .none, onFailure: { _ in })

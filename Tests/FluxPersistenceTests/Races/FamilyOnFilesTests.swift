@@ -44,7 +44,7 @@ import Testing
         }
     }
 
-    @Test func `A registry of rooms`() async throws {
+    @Test func `A family of stores on files keeps its states across closing and shutdown`() async throws {
         do {
             let rooms = rooms(in: folder.path)
             try await rooms.with("r1") { store in store.dispatch(action: .bid(7)) }
@@ -61,8 +61,8 @@ import Testing
         #expect(try await rooms(in: folder.path).with("r1") { $0.state.sum } == 15)
     }
 
-    @Test(.stress) func `The last visitor leaves, the next comes at once: every change is in every file`() async throws
-    {
+    @Test(.stress)
+    func `Every change is in its file, even if a member is reopened right after its last use`() async throws {
         let rooms = rooms(in: folder.path, idle: .zero)
         let count = 100
         // A thousand visits, each of which starts when another has just ended.
@@ -91,7 +91,7 @@ import Testing
         }
     }
 
-    @Test(.stress) func `A family that is let go of, and made anew on the same files, loses nothing`() async throws {
+    @Test(.stress) func `A family that is released and created again on the same files loses nothing`() async throws {
         for _ in 0..<50 {
             let rooms = rooms(in: folder.path)
             for id in ["a", "b"] { try await rooms.with(id) { store in store.dispatch(action: .bid(1)) } }
@@ -100,9 +100,7 @@ import Testing
     }
 
     @Test(.timeLimit(.minutes(1)))
-    func `What can never be saved is let go of, and told each time; once that is mended its key is open again`()
-        async throws
-    {
+    func `A member that can never be saved is closed with errors, and its key works after a repair`() async throws {
         let failures = Recorder<String>()
         let made = Recorder<String>()
         let folder = folder.path + "/later"
@@ -156,7 +154,7 @@ import Testing
     }
 
     @Test(.timeLimit(.minutes(1)))
-    func `A store that fails, is saved and fails again is not taken for one that never can be saved`() async throws {
+    func `A family keeps a store whose saves fail, succeed and fail again`() async throws {
         let (disk, clock) = (Disk(), TestClock())
         let rooms = FluxFamily { (_: Int) in
             try await FluxStore.restored(
@@ -188,8 +186,7 @@ import Testing
     }
 
     @Test(.timeLimit(.minutes(1)))
-    func `A flush of all keeps none that waits for its turn: one may be closed meanwhile, and made anew`() async throws
-    {
+    func `During a flush of a family a member that waits for its turn can be closed and recreated`() async throws {
         let (slow, clock, last) = (Disk(), TestClock(), Locked<Weak?>(nil))
         let rooms = FluxFamily(clock: clock) { (key: String) in
             if key == "a" { return try await FluxStore.restored(from: slow, initialState: Counter(), dispatcher: nil) }
@@ -212,7 +209,7 @@ import Testing
     }
 
     @Test(.timeLimit(.minutes(1)))
-    func `A flush of all says that it is not done where one is lost while it waits for another`() async throws {
+    func `A flush of a family returns false if a member is lost while it waits for another`() async throws {
         let (slow, bad, clock) = (Disk(), Disk(), TestClock())
         let rooms = FluxFamily(clock: clock) { (key: String) in
             try await FluxStore.restored(
@@ -230,8 +227,7 @@ import Testing
         #expect(await flush.value == false)
     }
 
-    @Test(.timeLimit(.minutes(1)))
-    func `What is detached while it is put away, and cannot be saved, stays detached`() async throws {
+    @Test(.timeLimit(.minutes(1))) func `A store that is detached during a failed close stays detached`() async throws {
         let (disk, dispatcher, clock) = (Disk(), FluxDispatcher(), TestClock())
         let rooms = FluxFamily { (_: Int) in
             try await FluxStore.restored(
@@ -264,9 +260,7 @@ import Testing
     }
 
     @Test(.timeLimit(.minutes(1)))
-    func `What was attached elsewhere while it was put away, and could not be saved, stays away from here`()
-        async throws
-    {
+    func `A store attached elsewhere during a failed close is not attached to its dispatcher again`() async throws {
         let (disk, clock, gate) = (Disk(), TestClock(), Gate())
         let (dispatcher, other) = (FluxDispatcher(), FluxDispatcher())
         let rooms = FluxFamily { (_: Int) in
@@ -297,7 +291,9 @@ import Testing
     enum Ending: String, CaseIterable { case flushed, lost, recovered }
 
     @Test(.stress, .timeLimit(.minutes(5)), arguments: Ending.allCases)
-    func `However a member ends, it is gone when the next of its key is made`(_ ending: Ending) async throws {
+    func `A member is released before the next one of its key is created, however it ends`(
+        _ ending: Ending
+    ) async throws {
         let (disk, last, alive) = (Disk(), Locked<Weak?>(nil), Locked(0))
         let rooms = FluxFamily { (_: Int) in
             if last.current?.object != nil { alive.withLock { $0 += 1 } }
@@ -342,7 +338,7 @@ import Testing
     }
 
     @Test(.timeLimit(.minutes(1)))
-    func `One that could not be closed before is kept by nobody once it is`() async throws {
+    func `A member that is closed only on the second attempt is released`() async throws {
         let (looking, last) = (FailingOnce(), Locked<Weak?>(nil))
         let rooms = FluxFamily { (_: Int) in
             #expect(last.current?.object == nil)
@@ -359,9 +355,7 @@ import Testing
         try await rooms.with(1) { _ in }
     }
 
-    @Test func `A member has let go of its log by the time it is made anew, so that the log may be locked`()
-        async throws
-    {
+    @Test func `A member releases its log before the next one of its key is created`() async throws {
         let last = Locked<Weak?>(nil)
         let rooms = FluxFamily { (_: Int) in
             #expect(last.current?.object == nil)
@@ -375,7 +369,7 @@ import Testing
         }
     }
 
-    @Test func `A family can be flushed, and says whether all was done`() async throws {
+    @Test func `A flush of a family saves all members, keeps them and returns true`() async throws {
         let rooms = rooms(in: folder.path)
         for id in ["a", "b"] { try await rooms.with(id) { store in store.dispatch(action: .bid(1)) } }
         #expect(await rooms.flush(within: .seconds(60)))

@@ -24,19 +24,19 @@ import Testing
         return FluxReplicaImage(ledger: ledger, state: FluxReplicaContent(version: 2, bytes: [1, 2, 3]))
     }()
 
-    @Test("An entry comes back as it was", arguments: envelopes)
+    @Test("A decoded entry equals the encoded one", arguments: envelopes)
     func envelope(_ envelope: FluxReplicaEnvelope) throws {
         #expect(try FluxReplicaEnvelope(envelope.bytes) == envelope)
     }
 
-    @Test("A snapshot comes back as it was, and has the same bytes on every node")
+    @Test("A decoded snapshot equals the encoded one and encodes to the same bytes")
     func snapshot() throws {
         let back = try FluxReplicaImage(Self.image.bytes)
         #expect(back == Self.image)
         #expect(back.bytes == Self.image.bytes)
     }
 
-    @Test("What stands in a log stays what it is: a change of it is a change of its format")
+    @Test("Entries and snapshots in a log have exactly the bytes of their format")
     func format() {
         var envelope = FluxReplicaEnvelope(writer: 0x0102, number: 3, floor: 2, base: 1, givenUp: [2])
         envelope.check = FluxReplicaCheck(count: 5, version: 6, sum: 7)
@@ -56,7 +56,7 @@ import Testing
         #expect(FluxReplicaBytes.checksum(Array("foobar".utf8)) == 0x8594_4171_f739_67e8)
     }
 
-    @Test("A snapshot of more entries than there are positions up to it is damaged", arguments: [1_001, UInt64.max])
+    @Test("A snapshot with more entries than positions is rejected as damaged", arguments: [1_001, UInt64.max])
     func damaged(count: UInt64) {
         var image = Self.image
         image.ledger.count = count
@@ -65,14 +65,14 @@ import Testing
         }
     }
 
-    @Test("A snapshot of a log without gaps has as many entries as there are positions up to it")
+    @Test("A snapshot with as many entries as positions is accepted")
     func withoutGaps() throws {
         var image = Self.image
         image.ledger.count = image.ledger.position
         #expect(try FluxReplicaImage(image.bytes) == image)
     }
 
-    @Test("A version that no program can have is found")
+    @Test("A version that no program can have is rejected")
     func noVersion() {
         var bytes = Self.image.bytes
         bytes[8] = 0x80
@@ -81,7 +81,7 @@ import Testing
         }
     }
 
-    @Test("What is cut off or of another format is found, at every length")
+    @Test("Bytes that are cut off at any length or have another format are rejected")
     func damaged() {
         for bytes in [Self.envelopes[1].bytes, Self.image.bytes.dropLast(3)] as [[UInt8]] {
             for count in bytes.indices {

@@ -15,7 +15,7 @@ import Testing
         entries.map { ledger.admit(ledger.position + 10, $0) }
     }
 
-    @Test("A number counts once for each writer, in whatever order they come")
+    @Test("A number counts once for each writer, in whatever order the numbers arrive")
     func once() {
         var ledger = FluxReplicaLedger()
         #expect(
@@ -24,7 +24,7 @@ import Testing
         #expect(ledger.position == 60 && ledger.count == 6)
     }
 
-    @Test("Nothing below the floor of its writer counts, and nothing below it is kept")
+    @Test("A number below the floor of its writer does not count and is not kept")
     func floor() {
         var ledger = FluxReplicaLedger()
         #expect(
@@ -35,7 +35,7 @@ import Testing
         #expect(counts(&ledger, [entry(6, floor: 1), entry(3)]) == [true, false])
     }
 
-    @Test("What was given up does not count behind the entry that says so; what has counted before that has")
+    @Test("A given-up number does not count after the entry that gives it up, but counts before it")
     func givenUp() {
         var ledger = FluxReplicaLedger()
         #expect(
@@ -43,9 +43,7 @@ import Testing
                 == [true, true, false, true, true])
     }
 
-    @Test(
-        "What comes too long after it was made does not count, so a writer that was silent for so long can be forgotten"
-    )
+    @Test("An entry that arrives too late does not count, so a writer that was silent for long can be forgotten")
     func window() {
         var ledger = FluxReplicaLedger(window: 4, spread: 100)
         #expect(counts(&ledger, [entry(1), entry(1, of: 2), entry(2, of: 2, base: 1)]) == [true, true, true])
@@ -57,7 +55,7 @@ import Testing
     }
 
     // All programs have to reach the same result here, because their snapshots are compared byte by byte.
-    @Test("Which writers are forgotten, and which numbers, is the same on all nodes, to the entry")
+    @Test("Writers and numbers are forgotten at exactly the same entry on all nodes")
     func boundaries() {
         var ledger = FluxReplicaLedger(window: 4, spread: 10)
         _ = counts(&ledger, [entry(1), entry(1, of: 2), entry(1, of: 3), entry(1, of: 4)])
@@ -74,14 +72,14 @@ import Testing
         #expect(FluxReplicaLedger() == FluxReplicaLedger(window: 65_536, spread: 4_096))
     }
 
-    @Test("What is as high as the floor may still come, what is below it never does")
+    @Test("A number at the floor may still arrive, and a number below it never does")
     func atTheFloor() {
         var ledger = FluxReplicaLedger()
         _ = counts(&ledger, [entry(5, floor: 4)])
         #expect(ledger.hasApplied(4, of: 1, base: 0) == false && ledger.hasApplied(3, of: 1, base: 0) == nil)
     }
 
-    @Test("What is kept of a writer is bounded: what lags too far behind its others does not count any more")
+    @Test("The memory for a writer is bounded: a number too far behind its others no longer counts")
     func spread() {
         var ledger = FluxReplicaLedger(window: 1_000, spread: 10)
         #expect(!counts(&ledger, (2...200).map { entry($0) }).contains(false))

@@ -71,7 +71,7 @@ import Testing
 
     // MARK: - Dispatching
 
-    @Test func `Who dispatches is let out when his entry is read, with its position, and not by the answer`() throws {
+    @Test func `A dispatch returns its position when its entry is read, not when the log answers`() throws {
         let envelope = try dispatched()
         let answer = answered(1, .success(20))
         #expect(!answer.again && answer.effects.opens.isEmpty)
@@ -83,7 +83,7 @@ import Testing
         #expect(try !receive(30, envelope).applies)
     }
 
-    @Test func `What is unavailable is tried again, what is refused is not`() throws {
+    @Test func `A call is retried if the log is unavailable, but not if the log refuses it`() throws {
         _ = try (dispatched(), dispatched())
         #expect(answered(1, .failure(.unavailable("a"))).again)
         #expect(!answered(1, .failure(.refused("b"))).again)
@@ -95,7 +95,7 @@ import Testing
         #expect(!answered(1, .failure(.unavailable("a"))).again)
     }
 
-    @Test func `Whose time is up, and who is cancelled, cannot know whether it will be applied`() throws {
+    @Test func `A dispatch that times out or is cancelled ends as unconfirmed`() throws {
         _ = try (dispatched(), dispatched())
         answered(1, .failure(.unavailable("no leader")))
         #expect(effects { $0.expired(1, .seconds(3), &$1) }.opens.count == 1)
@@ -105,7 +105,7 @@ import Testing
         #expect(machine.it.finish(2) == .failure(.unconfirmed("the task was cancelled")))
     }
 
-    @Test func `An entry carries the lowest number that is waited for, and what was given up above it`() throws {
+    @Test func `An entry carries the lowest number that is still awaited and the given-up numbers above it`() throws {
         let (first, second) = (try dispatched(), try dispatched())
         #expect((first.floor, second.floor) == (1, 1))
         _ = machine.it.finish(2)
@@ -121,7 +121,7 @@ import Testing
         #expect(try dispatched().givenUp.isEmpty)
     }
 
-    @Test func `One that waits for an action cannot fill the memory with what was given up behind it`() throws {
+    @Test func `A dispatch is refused if too many were given up behind one that still waits`() throws {
         _ = try dispatched()
         for number in UInt64(2)...1_001 {
             _ = try dispatched()
@@ -131,7 +131,7 @@ import Testing
         _ = machine.it.finish(1)
     }
 
-    @Test func `What came too late says so to who has sent it`() throws {
+    @Test func `A dispatch whose entry arrives too late ends as not applied`() throws {
         machine.it = FluxReplicaMachine(writer: 1, version: 1, checkEvery: 100, snapshotEvery: 100)
         _ = machine.it.loaded(FluxReplicaLedger(window: 2, spread: 10))
         let envelope = try dispatched()
@@ -142,7 +142,7 @@ import Testing
 
     // MARK: - Reading
 
-    @Test func `A read waits until what was the end is applied`() throws {
+    @Test func `A read waits until all entries up to the end of the log are applied`() throws {
         _ = try machine.it.read().get()
         try receive(10, other(1))
         #expect(answered(1, .success(20)).effects.opens.isEmpty)
@@ -155,7 +155,7 @@ import Testing
         #expect(machine.it.finish(2) == .success(25))
     }
 
-    @Test func `A read is not answered before a snapshot that is needed is there`() throws {
+    @Test func `A read waits for a snapshot that is needed`() throws {
         effects { $0.readingEnded(FluxSharedLogError.trimmed(through: 5), &$1) }
         _ = try machine.it.read().get()
         #expect(!answered(1, .success(0)).again)
@@ -166,7 +166,7 @@ import Testing
         #expect(machine.it.finish(1) == .success(7) && machine.it.status.condition == .following)
     }
 
-    @Test func `A snapshot that could not be read first, and then could, is something that was read`() throws {
+    @Test func `A log is available again once a snapshot is loaded after a failed attempt`() throws {
         effects { $0.readingEnded(FluxSharedLogError.trimmed(through: 5), &$1) }
         effects { $0.readingEnded(FluxSharedLogError.unavailable("no disk"), &$1) }
         #expect(machine.it.status.condition == .unavailable("no disk"))
@@ -176,7 +176,9 @@ import Testing
     }
 
     @Test(arguments: [0, 9, 10] as [UInt64])
-    func `A log that says that entries are gone which the node has read takes nothing back`(position: UInt64) throws {
+    func `A node keeps its state if the log reports only entries as gone that the node has read`(
+        position: UInt64
+    ) throws {
         try receive(10, other(1))
         effects { $0.readingEnded(FluxSharedLogError.trimmed(through: position), &$1) }
         #expect(machine.it.isLoaded && machine.it.position == 10)
@@ -185,7 +187,7 @@ import Testing
         #expect(!machine.it.isLoaded && machine.it.trimmed == 11)
     }
 
-    @Test func `Who stops to wait for a position leaves nothing`() throws {
+    @Test func `A read that is cancelled while it waits for a position leaves nothing behind`() throws {
         _ = try machine.it.read().get()
         answered(1, .success(20))
         #expect(machine.it.finish(1) == .failure(.cancelled))
@@ -194,13 +196,13 @@ import Testing
 
     // MARK: - Entries from the log
 
-    @Test func `What a log says twice is taken once`() throws {
+    @Test func `An entry that the log delivers twice is applied once`() throws {
         #expect(try receive(10, other(1)).applies)
         #expect(try !receive(10, other(1)).applies)
         #expect(machine.it.ledger.count == 1)
     }
 
-    @Test func `A snapshot says of what is on its way what has become of it`() throws {
+    @Test func `A snapshot decides the outcome of pending dispatches`() throws {
         var ledger = FluxReplicaLedger(window: 100, spread: 2)
         let entries = try (0..<6).map { _ in try dispatched() }
         // The first is too far behind to be remembered; the last has not arrived yet.
@@ -213,7 +215,7 @@ import Testing
         #expect(try receive(9, entries[5]).applies)
     }
 
-    @Test func `The node that has written the entry saves the snapshot, and says what may be trimmed`() throws {
+    @Test func `The node that wrote the entry saves the snapshot and says up to where the log may be trimmed`() throws {
         for number in UInt64(1)...3 { try receive(number * 10, other(number)) }
         #expect(try receive(40, dispatched()).saves == 0)
         for number in UInt64(4)...6 { #expect(try receive(number * 11, other(number)).saves == nil) }
@@ -221,7 +223,7 @@ import Testing
         for number in UInt64(7)...10 { #expect(try receive(number * 20, other(number)).saves == nil) }
     }
 
-    @Test func `There is one save at a time, and what has failed is said until one has not`() {
+    @Test func `Only one save runs at a time, and a failure is reported until a save succeeds`() {
         #expect(beginsSaving() == (true, false) && beginsSaving() == (false, true))
         #expect(machine.it.status.snapshotFailure == "the previous snapshot is still being saved")
         #expect(effects { $0.saved("no room", &$1) }.tellsStatus)
@@ -240,19 +242,19 @@ import Testing
     }
 
     // A checksum after each objection would push out those with which later objections are compared.
-    @Test func `After an entry without an action no checksum is due`() throws {
+    @Test func `No checksum is due after an entry without an action`() throws {
         for number in UInt64(1)...2 { try receive(number, other(number)) }
         #expect(try !receive(3, other(3, acts: false)).isCheckDue)
         for number in UInt64(4)...6 { #expect(try receive(number, other(number)).isCheckDue == (number == 6)) }
     }
 
-    @Test func `A checksum travels with the next entry of its node, once`() throws {
+    @Test func `A checksum is sent once, with the next entry of its node`() throws {
         try checked(77)
         #expect(try dispatched().check == FluxReplicaCheck(count: 3, version: 1, sum: 77))
         #expect(try dispatched().check == nil)
     }
 
-    @Test func `A checksum that cannot be taken is said until one can, and none travels`() throws {
+    @Test func `The status reports that a checksum cannot be taken until one can, and none is sent`() throws {
         for number in UInt64(1)...3 { try receive(number, other(number)) }
         #expect(effects { $0.notChecked("odd", &$1) }.tellsStatus)
         #expect(machine.it.status.checksumFailure == "odd")
@@ -265,13 +267,13 @@ import Testing
         FluxReplicaCheck(count: 3, version: 1, sum: 77), FluxReplicaCheck(count: 3, version: 2, sum: 5),
         FluxReplicaCheck(count: 2, version: 1, sum: 5),
     ])
-    func `What is the same, or not to be compared, is no divergence`(check: FluxReplicaCheck) throws {
+    func `Checksums that are equal or cannot be compared are no divergence`(check: FluxReplicaCheck) throws {
         try checked(77)
         let step = try receive(4, other(4, check: check))
         #expect(step.diverges == nil && step.applies)
     }
 
-    @Test func `A node that differs does not take the entry, refuses, lets out readers, and wants a snapshot`() throws {
+    @Test func `A node that differs rejects the entry, fails reads, refuses calls and needs a snapshot`() throws {
         try checked(77)
         _ = try machine.it.read().get()
         _ = try dispatched()
@@ -292,7 +294,9 @@ import Testing
     }
 
     @Test(arguments: [5, 77] as [UInt64])
-    func `It serves again once it has read what it had; it objects if it came to the same again`(again: UInt64) throws {
+    func `A diverged node serves again after a second read, and objects if its checksum is the same`(
+        again: UInt64
+    ) throws {
         try checked(77)
         let told = other(4, check: FluxReplicaCheck(count: 3, version: 1, sum: 5))
         try receive(4, told)
@@ -309,8 +313,7 @@ import Testing
 
     // MARK: - Whether the log answers
 
-    @Test func `While too many are given up behind one that waits no more is taken, and after that it is again`() throws
-    {
+    @Test func `Dispatches refused behind one that still waits are accepted again once it ends`() throws {
         let first = try dispatched().number
         for _ in 0..<1_000 {
             let number = try dispatched().number
@@ -325,7 +328,7 @@ import Testing
         #expect(next.floor == next.number && next.givenUp.isEmpty)
     }
 
-    @Test func `A log that does not answer is asked for its end until it does, by one`() {
+    @Test func `An unavailable log is probed by one task at a time until it answers`() {
         #expect(effects { $0.unavailable("a", &$1) }.probes)
         #expect(!effects { $0.unavailable("b", &$1) }.probes)
         #expect(machine.it.status.condition == .unavailable("b"))
@@ -335,7 +338,7 @@ import Testing
         #expect(effects { $0.unavailable("d", &$1) }.probes)
     }
 
-    @Test func `Any answer says that the log is there`() throws {
+    @Test func `Any answer of the log makes the log available again`() throws {
         effects { $0.unavailable("a", &$1) }
         _ = try dispatched()
         #expect(answered(1, .success(3)).effects.tellsStatus)
@@ -345,7 +348,7 @@ import Testing
         #expect(machine.it.status.condition == .following)
     }
 
-    @Test func `That a log takes entries its end does not say, as long as one waits that it has not taken`() throws {
+    @Test func `A log that answers only with its end stays unavailable while a dispatch waits to be appended`() throws {
         _ = try dispatched()
         answered(1, .failure(.unavailable("disk full")))
         #expect(!probed(.success(0)))
@@ -355,7 +358,7 @@ import Testing
         #expect(probed(.success(1)))
     }
 
-    @Test func `Whose entry is read after the log has refused it is let out of a log that takes entries`() throws {
+    @Test func `A log that failed an append is available again once the entry is read all the same`() throws {
         let envelope = try dispatched()
         answered(1, .failure(.unavailable("no answer in time")))
         effects { $0.read(upTo: 1, &$1) }
@@ -366,7 +369,7 @@ import Testing
         #expect(probed(.success(1)))
     }
 
-    @Test func `That a log can be read no answer says, unless it is being read and none is to come`() throws {
+    @Test func `A log whose reading failed is available again only once it is read up to its end`() throws {
         func ends() -> FluxReplicaEffects {
             effects { $0.readingEnded(FluxSharedLogError.unavailable("unread"), &$1) }
         }
@@ -388,7 +391,7 @@ import Testing
         #expect(machine.it.status.condition == .following)
     }
 
-    @Test func `Who waits for what cannot be read is told why it cannot`() throws {
+    @Test func `A dispatch that times out on a log that cannot be read gives the reason`() throws {
         _ = try dispatched()
         effects { $0.readingEnded(FluxSharedLogError.unavailable("unread"), &$1) }
         answered(1, .success(9))
@@ -399,9 +402,7 @@ import Testing
 
     // MARK: - One replica after the other
 
-    @Test func `A machine goes on as one of its log that is closed, behind all that it has sent; no second one does`()
-        throws
-    {
+    @Test func `Only one machine takes over the writer and numbers of a closed machine on the same log`() throws {
         let (first, second) = (try dispatched(), try dispatched())
         try receive(1, first)
         effects { $0.closed(&$1) }
@@ -422,9 +423,7 @@ import Testing
     }
 
     @Test
-    func `A machine that has written nothing to the log hands nothing over, and one that has read goes on behind that`()
-        throws
-    {
+    func `A writer without entries is not taken over, and a successor skips the numbers of its own reads`() throws {
         var closed: [UInt64: UInt64] = [:]
         _ = try dispatched()
         machine.it.handOver(to: &closed)
@@ -442,9 +441,7 @@ import Testing
         #expect(try dispatched().number == 4)
     }
 
-    @Test func `Of closed replicas 65,536 are known, and then the newest alone, so that no more memory is needed`()
-        throws
-    {
+    @Test func `At most 65,536 closed replicas are remembered, and after that only the newest`() throws {
         var closed = Dictionary(uniqueKeysWithValues: (2...65_536).map { (UInt64($0), UInt64(7)) })
         for count in [65_536, 1] {
             try receive(UInt64(count), dispatched())
@@ -457,7 +454,7 @@ import Testing
 
     // MARK: - The end
 
-    @Test func `A node that has stopped or was closed lets out all, and takes nothing`() throws {
+    @Test func `A stopped or closed node ends all waits and accepts nothing`() throws {
         let stop = FluxReplicaStop(position: 9, version: 3, known: 1, reason: "it is newer")
         for isClosed in [false, true] {
             machine.it = Self.machine()

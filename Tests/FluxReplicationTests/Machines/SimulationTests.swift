@@ -3,9 +3,7 @@ import Testing
 
 /// The guarantees of replicas, on nodes and a log where everything goes wrong that can.
 @Suite struct SimulationTests {
-    @Test(
-        "Whatever goes wrong: all nodes have the same, what was acknowledged once, in the order of each client, and nothing else",
-        .stress)
+    @Test("Whatever goes wrong, nodes agree, lose no acknowledged action, and repeat, reorder or invent none", .stress)
     func promises() async throws {
         var counts: [String: Int] = [:]
         // The simulation has one thread, in which the sanitizer finds nothing.
