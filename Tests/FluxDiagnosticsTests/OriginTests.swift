@@ -47,7 +47,7 @@ import Testing
         dispatcher.instrument(trail)
     }
 
-    @Test(arguments: [false, true]) func `An event is fired, dispatched and applied with one origin`(isArray: Bool) async {
+    @Test(arguments: [false, true]) func `The reports of one event share one origin`(isArray: Bool) async {
         let callback = FluxActionCreator<CounterConverter>(dispatcher: dispatcher)
         let async = FluxActionCreator<WorkConverter>(dependency: .init(), dispatcher: dispatcher)
         if isArray {
