@@ -101,7 +101,7 @@ struct CommandTests {
         #expect(result.errors == "access-watch: standard output: No space left on device\n")
     }
 
-    @Test("A pipe without a reader ends it quietly, even if SIGPIPE is ignored", arguments: ["", "trap '' PIPE;"])
+    @Test("A closed pipe ends the program quietly, even if SIGPIPE is ignored", arguments: ["", "trap '' PIPE;"])
     func closedPipe(before: String) async throws {
         let pipe = folder.url.appending(component: "pipe").path
         #expect(mkfifo(pipe, 0o600) == 0)

@@ -768,7 +768,7 @@ import Testing
     }
 
     @Test(.timeLimit(.minutes(1)), arguments: [false, true])
-    func `A lost store leaves its dispatcher, and the reported error is the one of its save`(
+    func `A store that can never be saved leaves its dispatcher, and the error of its save is reported`(
         isLetGo: Bool
     ) async throws {
         let (dispatcher, failures) = (FluxDispatcher(), Recorder<any Error>())
