@@ -36,27 +36,27 @@ import Testing
         store = FluxStore(initialState: Handling(notes: notes), dispatcher: dispatcher)
     }
 
-    @Test func `What is dispatched to a store is told of before it is handled, announced or not`() {
+    @Test func `An action to a store is reported before it is handled, announced or not`() {
         store.instrument(Looker(notes: notes))
         store.dispatch(action: .add(1))
         store.dispatch(action: .addSilently(1))
         #expect(notes.values == [.dispatched, .handled, .applied, .dispatched, .handled, .applied])
     }
 
-    @Test func `So is what comes by way of a dispatcher, and what another module applies`() {
+    @Test func `An action from a dispatcher or another module is reported before it is handled`() {
         store.instrument(Looker(notes: notes))
         dispatcher.add(1)
         store.handle.withAccess { _ = $0.apply(.action(.add(1)), pastGate: true) }
         #expect(notes.values == [.dispatched, .handled, .applied, .dispatched, .handled, .applied])
     }
 
-    @Test func `And what is dispatched on a dispatcher that is looked at`() {
+    @Test func `An action on an instrumented dispatcher is reported before it is handled`() {
         dispatcher.instrument(Looker(notes: notes))
         dispatcher.add(1)
         #expect(notes.values == [.dispatched, .handled, .applied])
     }
 
-    @Test func `What is held back is told of when it is applied, once`() {
+    @Test func `A held action is reported once, when it is applied`() {
         store.instrument(Looker(notes: notes))
         store.handle.withAccess { $0.hold(by: { _ in false }) }
         store.dispatch(action: .add(1))
@@ -65,7 +65,7 @@ import Testing
         #expect(notes.values == [.dispatched, .handled, .applied])
     }
 
-    @Test func `Of many at once each is told of before it is handled`() async {
+    @Test func `Each of many concurrent actions is reported before it is handled`() async {
         store.instrument(Looker(notes: notes))
         await onThreads(4) { [store] _ in
             for number in 1...500 { store.dispatch(action: .add(number)) }
@@ -78,7 +78,7 @@ import Testing
         #expect(pairs)
     }
 
-    @Test func `Who uses a store there stops the program with a message that says where`() async {
+    @Test func `Using a store in dispatched stops the program, and the message names the place`() async {
         struct Nosy: FluxInstrumentation {
             let store: FluxStore<Counter>
             func dispatched(_ action: any FluxAction, origin: FluxOrigin?) { _ = store.state }

@@ -26,7 +26,7 @@ import Testing
             return pages
         }
 
-        @Test func `An action does not copy all that a history keeps`() async {
+        @Test func `An action does not copy the entries of a history`() async {
             await #expect(processExitsWith: .success) {
                 Heap.mapLargeBlocks()
                 let pages = HistoriesHoldNothingUpTests.pagesPerThousandActions(limit: 4_000)
@@ -80,7 +80,7 @@ import Testing
         }
     }
 
-    @Test func `What it forgets may dispatch when it goes, by way of the store`() async {
+    @Test func `An object of a dropped entry may dispatch when released by an action to the store`() async {
         await #expect(processExitsWith: .success) {
             let rig = Rig()
             let history = FluxHistory(rig.store, limit: 2)
@@ -91,7 +91,7 @@ import Testing
         }
     }
 
-    @Test func `And by way of the dispatcher`() async {
+    @Test func `An object of a dropped entry may dispatch when released by an action to the dispatcher`() async {
         await #expect(processExitsWith: .success) {
             let rig = Rig()
             let history = FluxHistory(rig.store, limit: 2)
@@ -102,13 +102,13 @@ import Testing
         }
     }
 
-    @Test func `So may what was undone, once another action takes its place`() async {
+    @Test func `An object of an undone entry may dispatch when released by an action to the store`() async {
         await #expect(processExitsWith: .success) {
             Self.replaceWhatWasUndone(1)
         }
     }
 
-    @Test func `So may all that was undone, once one action takes its place`() async {
+    @Test func `An object of several undone entries may dispatch when one action replaces them`() async {
         await #expect(processExitsWith: .success) {
             Self.replaceWhatWasUndone(2)
         }
@@ -125,7 +125,7 @@ import Testing
         rig.check(1)
     }
 
-    @Test func `So may what was undone, once another action comes by way of the dispatcher`() async {
+    @Test func `An object of an undone entry may dispatch when released by an action to the dispatcher`() async {
         await #expect(processExitsWith: .success) {
             let rig = Rig()
             let history = FluxHistory(rig.store, limit: 5)
@@ -137,7 +137,7 @@ import Testing
         }
     }
 
-    @Test func `So may what goes with the history`() async {
+    @Test func `An object released with its history may dispatch`() async {
         await #expect(processExitsWith: .success) {
             let rig = Rig()
             var history: FluxHistory<Holder>? = FluxHistory(rig.store, limit: 5)
@@ -149,7 +149,7 @@ import Testing
         }
     }
 
-    @Test func `So may what a reaction drops, where two histories had it`() async {
+    @Test func `An object that two histories kept may dispatch when a reaction drops it`() async {
         await #expect(processExitsWith: .success) {
             let rig = Rig()
             let histories = (FluxHistory(rig.store, limit: 1), FluxHistory(rig.store, limit: 3))

@@ -6,7 +6,7 @@ import Testing
 
 /// The machine behind a history.
 @Suite struct HistoryMachineTests {
-    @Test func `A history: every input at its beginning, in its middle and at its end`() {
+    @Test func `A history handles every input at its start, in its middle and at its end`() {
         let history = Box(FluxHistoryMachine(state: Log(), revision: 0, limit: 3))
         func record(_ number: Int) -> (entries: Int, start: Bool) {
             let state = Log(entries: [number])
@@ -27,7 +27,7 @@ import Testing
         #expect(history.it.jump(to: 1)?.entries == [1] && history.it.position == 0)
     }
 
-    @Test func `Silent changes and moves: the revision that the store is at is that of the last announced change`() {
+    @Test func `A silent change has the revision of the last announced change or move`() {
         let history = Box(FluxHistoryMachine(state: Log(), revision: 4, limit: 2))
         _ = history.it.record(.action(.addSilently(1)), Log(), nil)
         history.it.revision = 5
@@ -36,7 +36,7 @@ import Testing
     }
 
     @Test
-    func `Of several states of one revision a jump leads to the last, and to the one before the first leads undo`() {
+    func `A jump leads to the last of several states of one revision, and undo goes through each`() {
         let history = Box(FluxHistoryMachine(state: Log(), revision: 4, limit: 3))
         for number in 1...2 { _ = history.it.record(.action(.addSilently(number)), Log(entries: [number]), nil) }
         _ = history.it.record(.action(.add(3)), Log(entries: [3]), 5)
@@ -44,7 +44,7 @@ import Testing
         #expect(history.it.undo()?.entries == [1] && history.it.undo()?.entries == [] && history.it.position == 0)
     }
 
-    @Test func `What was loaded is where it begins, while it has nothing`() {
+    @Test func `An empty history starts at the loaded state`() {
         let history = Box(FluxHistoryMachine(state: Log(), revision: 0, limit: 2))
         #expect(history.it.restart(Log(entries: [7]), 3).start?.entries == [])
         #expect(history.it.start.state.entries == [7] && history.it.start.revision == 3)
@@ -54,7 +54,7 @@ import Testing
         #expect(history.it.entries.map(\.revision) == [3, 4])
     }
 
-    @Test func `A ring that goes round many times, with things undone on the way, has what a plain list has`() {
+    @Test func `The ring buffer has the same entries as a plain list, also after undo and redo`() {
         for limit in 1...5 {
             let history = Box(FluxHistoryMachine(state: Log(), revision: 0, limit: limit))
             var list: [UInt64] = []

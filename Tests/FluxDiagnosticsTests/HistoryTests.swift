@@ -24,7 +24,7 @@ import Testing
         #expect(store.state.entries == [1, 2, 3])
     }
 
-    @Test func `An action after an undo takes the place of what was undone`() {
+    @Test func `An action after an undo replaces the undone actions`() {
         let history = FluxHistory(store, limit: 10)
         for number in 1...3 { store.dispatch(action: .add(number)) }
         history.undo()
@@ -34,7 +34,7 @@ import Testing
         #expect(history.entries.map(\.state.entries) == [[1], [1, 9]])
     }
 
-    @Test func `It has each action with the state after it, those that announced nothing and reactions too`() {
+    @Test func `A history has each action with the state after it, also silent actions and reactions`() {
         let history = FluxHistory(store, limit: 10)
         store.on(LogOut.self) { state, _ in state.entries = [] }
         store.dispatch(action: .add(1))
@@ -47,7 +47,7 @@ import Testing
         #expect(history.replay(onto: Log(entries: [5])).map(\.entries) == [[5, 1], [5, 1], []])
     }
 
-    @Test func `It is bounded, and undoes as far as it reaches`() {
+    @Test func `A history is bounded, and undo goes back to its oldest kept state`() {
         let history = FluxHistory(store, limit: 2)
         for number in 1...4 { store.dispatch(action: .add(number)) }
         #expect(history.entries.map(\.state.entries) == [[1, 2, 3], [1, 2, 3, 4]])
@@ -58,7 +58,7 @@ import Testing
         #expect(store.state.entries == [1, 2])
     }
 
-    @Test func `It jumps to a revision that is kept`() {
+    @Test func `A history jumps to any revision that it keeps`() {
         let history = FluxHistory(store, limit: 3)
         for number in 1...5 { store.dispatch(action: .add(number)) }
         #expect(history.jump(to: 4) == 6)
@@ -70,7 +70,7 @@ import Testing
         #expect(store.state.entries == [1, 2, 3, 4, 5])
     }
 
-    @Test func `Going back runs no handle and no middleware, is announced, and records nothing`() async {
+    @Test func `Undo and redo run no middleware, are announced, and record nothing`() async {
         let seen = Recorder<[Int]>()
         let token = store.subscribe { seen.record($0.entries) }
         let spy = Spy()
@@ -95,7 +95,7 @@ import Testing
         #expect(replayed.last?.entries == store.state.entries)
     }
 
-    @Test func `It ends when it goes, keeps its store, and several do not mind each other`() {
+    @Test func `A released history ends, and another history of the store continues`() {
         let other = FluxHistory(store, limit: 5)
         do {
             let history = FluxHistory(store, limit: 5)
@@ -106,7 +106,7 @@ import Testing
         #expect(other.entries.count == 2)
     }
 
-    @Test(.stress) func `Stress: with four threads it has every action once, in the order applied`() async {
+    @Test(.stress) func `Stress: a history has every action of four threads once, in the order applied`() async {
         let history = FluxHistory(store, limit: 10_000)
         await onThreads(4) { [store, dispatcher] producer in
             for number in 1...1_000 {
@@ -119,7 +119,7 @@ import Testing
         #expect(history.entries.map(\.revision) == Array(1...4_000))
     }
 
-    @Test func `A limit of nothing stops the program with a message`() async {
+    @Test func `A limit of zero stops the program with a message`() async {
         let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             _ = FluxHistory(FluxStore(initialState: Log(), dispatcher: nil), limit: 0)
         }
@@ -127,7 +127,7 @@ import Testing
         #expect(message.contains("Give a limit of 1 or more"))
     }
 
-    @Test func `What another history puts back is a change like any other, and can be undone`() {
+    @Test func `A state restored by another history is recorded as a change, and can be undone`() {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let (one, other) = (FluxHistory(store, limit: 10), FluxHistory(store, limit: 10))
         store.dispatch(action: .add(1))
@@ -142,7 +142,7 @@ import Testing
         #expect(store.state.count == 1)
     }
 
-    @Test func `What another history puts back is recorded also where nothing has been yet`() {
+    @Test func `A state restored by another history is recorded even by an empty history`() {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let one = FluxHistory(store, limit: 10)
         store.dispatch(action: .add(1))
@@ -154,7 +154,7 @@ import Testing
     }
 
     @Test
-    func `What is put in the place of the state is undone, but where the history begins while it is being loaded`() {
+    func `A replaced state can be undone; while the store loads, it becomes the start instead`() {
         struct Import: FluxAction {}
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let history = FluxHistory(store, limit: 10)
@@ -169,7 +169,7 @@ import Testing
         #expect(later.start.count == 7 && later.entries.map(\.state.count) == [8])
     }
 
-    @Test func `What comes after a move and announces nothing has the revision of the move`() {
+    @Test func `A silent change after an undo has the revision of the undo`() {
         let history = FluxHistory(store, limit: 10)
         store.dispatch(action: .add(1))
         #expect(history.undo() == 2)
@@ -177,14 +177,14 @@ import Testing
         #expect(history.entries.map(\.revision) == [2])
     }
 
-    @Test func `What was undone is not run again`() {
+    @Test func `A replay leaves out undone actions`() {
         let history = FluxHistory(store, limit: 10)
         for number in 1...3 { store.dispatch(action: .add(number)) }
         history.undo()
         #expect(history.replay().map(\.entries) == [[1], [1, 2]])
     }
 
-    @Test func `While changes are held back there is nothing to go back to`() {
+    @Test func `Undo, redo and jump do nothing while changes are held`() {
         let history = FluxHistory(store, limit: 10)
         for number in 1...2 { store.dispatch(action: .add(number)) }
         store.handle.withAccess { $0.hold { _ in false } }
@@ -194,7 +194,7 @@ import Testing
         #expect(history.undo() == 3)
     }
 
-    @Test func `Once it has recorded something, a state that is loaded is a change like any other`() {
+    @Test func `A state loaded after the first entry is recorded as a change`() {
         struct Import: FluxAction {}
         store.handle.withAccess { $0.hold { _ in false } }
         let history = FluxHistory(store, limit: 10)
@@ -205,7 +205,7 @@ import Testing
         #expect(history.start.entries == [] && history.entries.map(\.state.entries) == [[1], [7]])
     }
 
-    @Test func `Used in pure code it stops the program, and the message names what was used`() async {
+    @Test func `A history used in pure code stops the program, and the message names the call`() async {
         let made = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             let store = FluxStore(initialState: Log(), dispatcher: nil)
             store.handle.withAccess { _ in _ = FluxHistory(store, limit: 1) }
@@ -219,7 +219,7 @@ import Testing
         #expect(moved.said.contains("undo(), redo() or jump(to:) of a FluxHistory was used inside"))
     }
 
-    @Test func `A history may be let go of where a store is being changed`() {
+    @Test func `A history can be released while its store is being changed`() {
         let dispatcher = FluxDispatcher()
         let store = FluxStore(initialState: Counter(), dispatcher: dispatcher)
         let kept = Locked<FluxHistory<Counter>?>(FluxHistory(store, limit: 10))

@@ -10,7 +10,7 @@ import Testing
 @Suite struct InstrumentationTests {
     let dispatcher = FluxDispatcher()
 
-    @Test func `On a store: dispatched and applied, whichever way it came, and nothing once it has ended`() {
+    @Test func `On a store, each action is reported as dispatched and applied until the registration is removed`() {
         let store = FluxStore(initialState: Counter(), dispatcher: dispatcher)
         let watcher = Watcher()
         let registration = store.instrument(watcher)
@@ -27,7 +27,7 @@ import Testing
         #expect(watcher.notes.values.count == 6)
     }
 
-    @Test func `On a store: a state that is put back is told of by nobody, whatever came to nothing before`() {
+    @Test func `On a store, a restored state is not reported, even after an action that changed nothing`() {
         let store = FluxStore(initialState: Counter(), dispatcher: dispatcher)
         let history = FluxHistory(store, limit: 1)
         store.on(Nothing.self) { (_: inout Counter, _: Nothing) -> Bool in false }
@@ -44,7 +44,7 @@ import Testing
 
     struct Nothing: FluxAction {}
 
-    @Test func `On a store: of two changes in one step each is told of`() {
+    @Test func `On a store, both of two changes in one atomic step are reported`() {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let watcher = Watcher()
         store.instrument(watcher)
@@ -53,7 +53,7 @@ import Testing
             watcher.notes.values == [.dispatched(nil), .dispatched(nil), .applied(revision: 1), .applied(revision: 2)])
     }
 
-    @Test func `On a store: an action that was told of is not kept`() {
+    @Test func `On a store, a reported action is not retained`() {
         struct Parcels: FluxState {
             struct Parcel: FluxAction { let canary: Canary }
             mutating func handle(action: Parcel) -> Parcels? { self }
@@ -81,7 +81,7 @@ import Testing
         }
     }
 
-    @Test func `How long an action took has nothing of other stores in it, nor of who is told before`() {
+    @Test func `The reported durations include no time of other stores or of observers`() {
         let stores = (0..<3).map { _ in FluxStore(initialState: Counter(), dispatcher: dispatcher) }
         let (clock, timing) = (ContinuousClock(), Timing())
         let registration = stores[0].instrument(timing)
@@ -104,7 +104,7 @@ import Testing
         }
     }
 
-    @Test func `C8: A slow one holds up no subscription, of another store or of its own`() async {
+    @Test func `C8: Slow instrumentation delays no subscription, of its own store or of another`() async {
         let (slow, told) = (Slow(), Recorder<Int>())
         let stores = (0..<2).map { _ in FluxStore(initialState: Counter(), dispatcher: dispatcher) }
         stores[0].instrument(slow)
@@ -118,7 +118,7 @@ import Testing
         withExtendedLifetime((stores, tokens, actions)) {}
     }
 
-    @Test func `What it was ended by does not keep it`() {
+    @Test func `A removed registration does not retain its instrumentation`() {
         let store = FluxStore(initialState: Counter(), dispatcher: dispatcher)
         var watcher: Watcher? = Watcher()
         let kept = Weak(watcher!)
@@ -149,7 +149,9 @@ import Testing
         }
     }
 
-    @Test(.stress) func `Stress: nothing is applied that was not dispatched, while it is switched on and off`() async {
+    @Test(.stress) func `Stress: no applied action is reported without its dispatch, while instrumentation changes`()
+        async
+    {
         let store = FluxStore(initialState: Counter(), dispatcher: dispatcher)
         let (pairs, isOver) = (Pairs(), Locked(false))
         async let dispatching: Void = {
@@ -170,7 +172,7 @@ import Testing
         withExtendedLifetime(store) {}
     }
 
-    @Test func `On a dispatcher and its child: each tells of its own stores`() throws {
+    @Test func `On a dispatcher and its child, each reports its own stores`() throws {
         let child = FluxDispatcher()
         let stores = [dispatcher, child].map { FluxStore(initialState: Counter(), dispatcher: $0) }
         try dispatcher.attach(child)
@@ -186,7 +188,7 @@ import Testing
         withExtendedLifetime(stores) {}
     }
 
-    @Test func `What middleware makes of an action is told as applied, and what it stops is not`() {
+    @Test func `A replacement by middleware is reported as applied, and a stopped action is not`() {
         let store = FluxStore(initialState: Log(), dispatcher: dispatcher)
         struct Lines: FluxInstrumentation {
             let lines = Recorder<String>()
@@ -208,7 +210,7 @@ import Testing
     }
 
     @Test(arguments: [false, true])
-    func `On a dispatcher: a store that leaves right after it has applied, or moves, is told of`(moves: Bool) {
+    func `On a dispatcher, a store that leaves or moves right after an action is reported`(moves: Bool) {
         struct Leaving: FluxInstrumentation {
             let other: FluxDispatcher?
             let store: FluxStore<Counter>
@@ -243,8 +245,7 @@ import Testing
         func detached<State>(_ handle: FluxStoreHandle<State>) {}
     }
 
-    @Test(.timeLimit(.minutes(1))) func `On a dispatcher: what it does to a store that is just moving away is told of`()
-    {
+    @Test(.timeLimit(.minutes(1))) func `On a dispatcher, an action to a store that is moving away is reported`() {
         let (other, meanwhile, watcher) = (FluxDispatcher(), Meanwhile(dispatcher), Watcher())
         let store = FluxStore(initialState: Counter(), dispatcher: dispatcher)
         let info = FluxStoreInfo(store.handle)
@@ -258,7 +259,7 @@ import Testing
         other.remove(meanwhile)
     }
 
-    @Test func `On a dispatcher: one note for the action and one for each store`() throws {
+    @Test func `On a dispatcher, an action is reported once, and once more for each store`() throws {
         let stores = (0..<2).map { _ in FluxStore(initialState: Counter(), dispatcher: dispatcher) }
         let watcher = Watcher()
         dispatcher.instrument(watcher)
@@ -272,7 +273,7 @@ import Testing
         withExtendedLifetime(stores) {}
     }
 
-    @Test func `Stores are told of in their order, whatever else each of them does`() {
+    @Test func `Stores are reported in their order, whatever histories and instrumentation they have`() {
         let plain = (0..<2).map { _ in FluxStore(initialState: Counter(), dispatcher: dispatcher) }
         let (recorded, own) = (Watcher(), Watcher())
         let more = FluxStore(initialState: Log(), dispatcher: dispatcher)
@@ -294,7 +295,7 @@ import Testing
             ])
     }
 
-    @Test func `An id follows an event through its actions, and through middleware that goes on elsewhere`() async {
+    @Test func `The origin of an event follows its actions, also through middleware that continues later`() async {
         struct Origins: FluxInstrumentation {
             let origins: Recorder<FluxOrigin?>
             func dispatched(_ action: any FluxAction, origin: FluxOrigin?) { origins.record(FluxOrigin.current) }
@@ -318,7 +319,7 @@ import Testing
         kept.withLock { $0 = [] }
     }
 
-    @Test func `A creator that fires straight at a store tells who looks on at that store`() async {
+    @Test func `A creator of a store reports its events to the instrumentation of that store`() async {
         let store = FluxStore(initialState: Log(), dispatcher: nil)
         let watcher = Watcher()
         store.instrument(watcher)
@@ -332,7 +333,7 @@ import Testing
         #expect(watcher.notes.values == [.fired(origin), .dispatched(origin), .applied(revision: 1)])
     }
 
-    @Test func `Instrumentation with nothing in them are enough, several watch at once, and may dispatch`() {
+    @Test func `Instrumentation can be empty, can be one of several, and may dispatch`() {
         struct Silent: FluxInstrumentation {}
         struct Echo: FluxInstrumentation {
             let store: FluxStore<Counter>

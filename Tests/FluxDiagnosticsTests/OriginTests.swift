@@ -47,7 +47,7 @@ import Testing
         dispatcher.instrument(trail)
     }
 
-    @Test(arguments: [false, true]) func `Fired, dispatched and applied carry one origin`(isArray: Bool) async {
+    @Test(arguments: [false, true]) func `The reports of one event share one origin`(isArray: Bool) async {
         let callback = FluxActionCreator<CounterConverter>(dispatcher: dispatcher)
         let async = FluxActionCreator<WorkConverter>(dependency: .init(), dispatcher: dispatcher)
         if isArray {
@@ -65,7 +65,7 @@ import Testing
         #expect(trails == Set((1...4).map { ["fired add(\($0))", "dispatched add(\($0))", "applied add(\($0))"] }))
     }
 
-    @Test func `A conversion that suspends first, on another thread, keeps its origin`() async {
+    @Test func `A conversion that suspends and resumes on another thread keeps its origin`() async {
         let site = WorkConverter.Site { $0 == 1 }
         let creator = FluxActionCreator<WorkConverter>(dependency: site, dispatcher: dispatcher)
         let (first, second) = (creator.fire(.add(1)), creator.fire(.add(2)))
@@ -79,7 +79,7 @@ import Testing
         }
     }
 
-    @Test func `Middleware that goes on later keeps the origin, and what it sends besides has it too`() async {
+    @Test func `Middleware that continues later keeps the origin, and other actions there have none`() async {
         let kept = Locked<[FluxNext]>([])
         let later = dispatcher.add(FluxInterceptor { _, next in kept.withLock { $0.append(next) } })
         let creator = FluxActionCreator<CounterConverter>(dispatcher: dispatcher)
@@ -97,7 +97,7 @@ import Testing
         kept.withLock { $0 = [] }
     }
 
-    @Test func `A dispatcher that is known by the protocol alone carries it too`() async {
+    @Test func `A dispatcher known only as FluxDispatching keeps the origin`() async {
         let any: any FluxDispatching = dispatcher
         let watcher = Watcher()
         dispatcher.instrument(watcher)

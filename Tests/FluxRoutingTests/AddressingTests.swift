@@ -7,7 +7,7 @@ import Testing
 @Suite struct AddressingTests {
     let dispatcher = FluxDispatcher()
 
-    @Test func `A name reaches one store, and no other`() throws {
+    @Test func `An action to a name reaches the store with that name and no other`() throws {
         let (cart, other) = (store(), store())
         try dispatcher.attach(cart, as: "cart")
         try dispatcher.attach(other, as: "other")
@@ -18,7 +18,7 @@ import Testing
         #expect(dispatcher.add(2) == 2)
     }
 
-    @Test func `A name passes the middleware of a child, and reaches no store of it`() throws {
+    @Test func `An action to a name passes a child's middleware but reaches none of the child's stores`() throws {
         let (main, child, deeper) = (FluxDispatcher(), dispatcher, FluxDispatcher())
         let cart = FluxStore(initialState: Log(), dispatcher: nil)
         let others = [
@@ -37,7 +37,7 @@ import Testing
         withExtendedLifetime(others) {}
     }
 
-    @Test func `A name passes the middleware of the dispatcher, which may stop it`() throws {
+    @Test func `An action to a name passes the dispatcher's middleware, which may stop it`() throws {
         let cart = store()
         try dispatcher.attach(cart, as: "cart")
         let spy = Spy()
@@ -49,7 +49,7 @@ import Testing
         #expect(cart.state.entries == [1])
     }
 
-    @Test func `A name that is taken is an error that says by whom, and changes nothing`() throws {
+    @Test func `Attaching under a taken name throws an error that names the holder, and changes nothing`() throws {
         let (cart, other) = (store(), store())
         let elsewhere = FluxDispatcher()
         try dispatcher.attach(cart, as: "cart")
@@ -61,7 +61,7 @@ import Testing
         #expect(dispatcher.stores.count == 1)
     }
 
-    @Test func `A name is free again once its store is renamed, detached, moved or gone`() throws {
+    @Test func `A name is free again once its store is renamed, detached, moved or released`() throws {
         let cart = store()
         try dispatcher.attach(cart, as: "a")
         try dispatcher.attach(cart, as: "b")
@@ -79,7 +79,7 @@ import Testing
         #expect(dispatcher.stores.map(\.name) == ["b"])
     }
 
-    @Test func `A store that is given the name it has keeps it, and messages show it until it is detached`() throws {
+    @Test func `A store attached again under its name keeps it, and messages show it until it is detached`() throws {
         let (cart, other) = (store(), FluxStore(initialState: Log(), dispatcher: dispatcher))
         other.handle.label = "mine"
         for _ in 0..<2 { try dispatcher.attach(cart, as: "cart") }
@@ -91,7 +91,7 @@ import Testing
         #expect(other.handle.label == "mine")
     }
 
-    @Test func `Used in pure code it stops the program, and the message names what was used`() async {
+    @Test func `A dispatcher call in pure code stops the program, and the message names the call`() async {
         let asked = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             Self.inPureCode { _ = $0.responds(to: LogOut.self) }
         }
@@ -128,7 +128,7 @@ import Testing
         return message.contains("FluxCore: \(call) was used inside")
     }
 
-    @Test func `Attach, detach and move at run time`() {
+    @Test func `A store is attached, detached and moved at run time`() {
         let other = FluxDispatcher()
         let cart = FluxStore(initialState: Log(), dispatcher: dispatcher)
         dispatcher.add(1)
@@ -144,7 +144,7 @@ import Testing
         #expect(cart.state.entries == [1, 3, 5])
     }
 
-    @Test func `A store that moved lets go of the dispatcher it left, and detaches from the one it is on`() {
+    @Test func `A moved store does not retain its old dispatcher, and leaves the new one when released`() {
         weak var first: FluxDispatcher?
         let second = FluxDispatcher()
         do {
@@ -161,7 +161,7 @@ import Testing
         #expect(second.stores.isEmpty)
     }
 
-    @Test func `Detached by type of state, others stay`() throws {
+    @Test func `Detaching by type of state detaches all stores of that type and no others`() throws {
         let counter = FluxStore(initialState: Counter(), dispatcher: dispatcher)
         let logs = (0..<3).map { _ in FluxStore(initialState: Log(), dispatcher: dispatcher) }
         try dispatcher.attach(logs[1], as: "log")
@@ -173,7 +173,7 @@ import Testing
         withExtendedLifetime((counter, logs)) {}
     }
 
-    @Test func `Stores get an action by priority, then in the order of attachment`() {
+    @Test func `Stores get an action in order of priority, then in order of attachment`() {
         let order = Locked<[Int]>([])
         let stores = (0..<5).map {
             FluxStore(initialState: Noting(number: $0, order: order), dispatcher: dispatcher)
@@ -190,7 +190,7 @@ import Testing
         #expect(order.current.suffix(3) == [0, 2, 1])
     }
 
-    @Test func `stores and responds(to:) tell what is attached`() throws {
+    @Test func `stores and responds(to:) report what is attached`() throws {
         #expect(!dispatcher.responds(to: Counter.Action.self) && dispatcher.stores.isEmpty)
         let counter = FluxStore(initialState: Counter(), dispatcher: dispatcher)
         let log = store()
@@ -204,7 +204,7 @@ import Testing
     }
 
     @Test(.stress)
-    func `Stress: stores move between two dispatchers while actions flow, and each counts what reached it once`()
+    func `Stress: a store that moves between two dispatchers counts each action it got once`()
         async
     {
         let dispatchers = [FluxDispatcher(), FluxDispatcher()]

@@ -8,7 +8,7 @@ import Testing
     let main = FluxDispatcher()
     let child = FluxDispatcher()
 
-    @Test func `A child sees what passes, before the stores behind it`() throws {
+    @Test func `A child's stores get an action before the parent's own stores`() throws {
         let order = Locked<[Int]>([])
         let stores = [(main, 1), (child, 2)].map { dispatcher, number in
             FluxStore(initialState: Noting(number: number, order: order), dispatcher: dispatcher)
@@ -21,7 +21,7 @@ import Testing
         withExtendedLifetime(stores) {}
     }
 
-    @Test func `What children of children announce is counted once, wherever middleware stands`() throws {
+    @Test func `Changes announced by nested children are counted once, wherever middleware is added`() throws {
         let (middle, leaf, second) = (child, FluxDispatcher(), FluxDispatcher())
         let stores = [main, middle, leaf, second].map { FluxStore(initialState: Counter(), dispatcher: $0) }
         try middle.attach(leaf)
@@ -47,7 +47,7 @@ import Testing
         withExtendedLifetime(stores) {}
     }
 
-    @Test(.stress) func `What an action costs grows with the depth of children, not with its square`() async {
+    @Test(.stress) func `The cost of an action grows linearly with the depth of children`() async {
         await #expect(processExitsWith: .success) {
             func cost(of depth: Int) throws -> Int {
                 let dispatchers = (0..<depth).map { _ in FluxDispatcher() }
@@ -64,7 +64,7 @@ import Testing
         }
     }
 
-    @Test func `It may replace or stop an action for those behind`() throws {
+    @Test func `A child may replace or stop an action for the stores and children behind it`() throws {
         let (first, second) = (child, FluxDispatcher())
         let stores = [first, second, main].map { FluxStore(initialState: Log(), dispatcher: $0) }
         try main.attach(second)
@@ -83,7 +83,7 @@ import Testing
         #expect(stores.map(\.state.entries) == [[20, 3], [20, 3], [20, 3]])
     }
 
-    @Test func `It is detached by token and by instance`() throws {
+    @Test func `A child is detached by token and by instance`() throws {
         let store = FluxStore(initialState: Log(), dispatcher: child)
         let token = try main.attach(child)
         #expect(main.responds(to: Counter.Action.self))
@@ -95,7 +95,7 @@ import Testing
         #expect(store.state.entries.isEmpty)
     }
 
-    @Test func `Attached once more it moves, and sees an action once`() throws {
+    @Test func `A child that is attached again moves, and gets each action once`() throws {
         let other = FluxDispatcher()
         let order = Locked<[Int]>([])
         let stores = [(child, 1), (other, 2)].map { dispatcher, number in
@@ -118,7 +118,7 @@ import Testing
         withExtendedLifetime(stores) {}
     }
 
-    @Test func `An action under way reaches a child that moves, once`() throws {
+    @Test func `A child that moves during an action gets that action once`() throws {
         let store = FluxStore(initialState: Log(), dispatcher: child)
         main.add(.before { [main, child] _ in _ = try? main.attach(child, priority: -1) }, priority: 1)
         try main.attach(child)
@@ -127,7 +127,7 @@ import Testing
         #expect(store.state.entries == [1, 2])
     }
 
-    @Test func `An action under way does not reach a child that moves and is then detached`() throws {
+    @Test func `A child that moves and is then detached during an action does not get that action`() throws {
         let store = FluxStore(initialState: Log(), dispatcher: child)
         try main.attach(child)
         main.add(
@@ -139,7 +139,7 @@ import Testing
         #expect(store.state.entries.isEmpty)
     }
 
-    @Test func `A cycle is refused, of one, two or three`() throws {
+    @Test func `A cycle of one, two or three dispatchers is refused`() throws {
         let third = FluxDispatcher()
         #expect(throws: FluxCycle.self) { try main.attach(main) }
         try main.attach(child)
@@ -151,7 +151,7 @@ import Testing
         try child.attach(main)
     }
 
-    @Test func `Where many ways lead to a dispatcher it is looked at once for a cycle`() throws {
+    @Test func `The search for a cycle visits each dispatcher once, even if many paths lead to it`() throws {
         // There are 2 to the power of 60 paths: a search that followed each of them would never end.
         var top = FluxDispatcher()
         let bottom = top
@@ -166,7 +166,7 @@ import Testing
         #expect(throws: FluxCycle.self) { try bottom.attach(top) }
     }
 
-    @Test func `Two threads that attach two dispatchers to each other: one of them is refused`() async {
+    @Test func `One of two threads that attach two dispatchers to each other is refused`() async {
         for _ in 0..<200 {
             let dispatchers = [FluxDispatcher(), FluxDispatcher()]
             let refused = Locked(0)
@@ -177,7 +177,7 @@ import Testing
         }
     }
 
-    @Test func `A child may be attached to two dispatchers, and keeps an order of its own`() async throws {
+    @Test func `All stores of a child with two parents see the actions in the same order`() async throws {
         let other = FluxDispatcher()
         try main.attach(child)
         try other.attach(child)

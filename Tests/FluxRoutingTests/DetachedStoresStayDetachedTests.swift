@@ -20,7 +20,7 @@ import Testing
 
     private func store() -> FluxStore<Counter> { FluxStore(initialState: Counter(count: 1), dispatcher: dispatcher) }
 
-    @Test func `A reaction that is added after the detaching does not attach the store again`() {
+    @Test func `A reaction added after the detachment does not attach the store again`() {
         let store = store()
         #expect(dispatcher.detach(Counter.self) == 1)
         store.on(LogOut.self) { state, _ in state.count = 0 }
@@ -32,7 +32,7 @@ import Testing
         #expect(!dispatcher.detach(store), "it is not there")
     }
 
-    @Test func `Nor does one of each of several stores, nor one that was added before`() {
+    @Test func `A reaction added before or after the detachment attaches none of several stores again`() {
         let stores = (0..<3).map { _ in store() }
         stores[0].on(LogOut.self) { state, _ in state.count = 0 }
         #expect(dispatcher.detach(Counter.self) == 3)
@@ -41,7 +41,7 @@ import Testing
         #expect(stores.map(\.state.count) == [1, 1, 1])
     }
 
-    @Test func `Nor does a history`() {
+    @Test func `A history does not attach a detached store again`() {
         let store = store()
         dispatcher.detach(Counter.self)
         let history = FluxHistory(store, limit: 1)
@@ -50,7 +50,7 @@ import Testing
         #expect(history.entries.count == 1 && dispatcher.stores.isEmpty)
     }
 
-    @Test func `Nor does an observer of the store`() {
+    @Test func `Instrumentation does not attach a detached store again`() {
         let (store, notes) = (store(), Recorder<String>())
         dispatcher.detach(Counter.self)
         store.instrument(Noting(notes: notes))
@@ -58,7 +58,7 @@ import Testing
         #expect(notes.values == [] && dispatcher.stores.isEmpty)
     }
 
-    @Test func `Moved to another dispatcher it is there alone`() {
+    @Test func `A detached store that moves to another dispatcher responds only there`() {
         let (store, other) = (store(), FluxDispatcher())
         dispatcher.detach(Counter.self)
         store.on(LogOut.self) { state, _ in state.count = 0 }
@@ -68,7 +68,7 @@ import Testing
         #expect(other.dispatch(action: LogOut()) == 1 && store.state.count == 0)
     }
 
-    @Test func `It can be attached again, with its reaction, once`() {
+    @Test func `A detached store with a reaction can be attached again, and gets each action once`() {
         let store = store()
         dispatcher.detach(Counter.self)
         store.on(LogOut.self) { state, _ in state.count += 10 }
@@ -80,7 +80,7 @@ import Testing
         #expect(dispatcher.dispatch(action: LogOut()) == 0 && dispatcher.add(1) == 0)
     }
 
-    @Test(.stress) func `Stress: detached while a reaction is added, it is detached in either order`() async {
+    @Test(.stress) func `Stress: a store detached while a reaction is added stays detached, in either order`() async {
         for round in 0..<2_000 {
             let store = store()
             await onThreads(2) { [dispatcher] thread in

@@ -19,7 +19,7 @@ import Testing
         }
     }
 
-    @Test func `A creator sends its actions through a dispatching of one's own`() async {
+    @Test func `A creator sends its actions through a custom FluxDispatching type`() async {
         let queued = Queued(dispatcher: FluxDispatcher())
         let store = FluxStore(initialState: Log(), dispatcher: queued.dispatcher)
         let creator = FluxActionCreator<CounterConverter>(dependency: (), dispatcher: queued)
@@ -30,7 +30,7 @@ import Testing
         #expect(store.state.entries == [1, 2])
     }
 
-    @Test func `The short form dispatches on the shared dispatcher, or on the one it is given`() {
+    @Test func `The short form dispatches on the shared dispatcher, or on a given one`() {
         struct Ping: FluxAction {}
         struct Pings: FluxState {
             var count = 0

@@ -26,7 +26,7 @@ private struct Optionals: FluxState {
         store = FluxStore(initialState: Log(), dispatcher: dispatcher)
     }
 
-    @Test func `A dispatcher is made with middleware of a type, of closures, or of both`() {
+    @Test func `A dispatcher is created with middleware of a type, of closures, or of both`() {
         struct Twice: FluxMiddleware {
             func handle(action: any FluxAction, next: FluxNext) {
                 next(action)
@@ -45,7 +45,7 @@ private struct Optionals: FluxState {
         #expect(seen.current == 21)
     }
 
-    @Test func `Middleware of a type passes on what has an action of that type in it`() {
+    @Test func `Middleware for a type passes on an action that wraps one of that type`() {
         struct OfCounters: FluxMiddleware {
             func handle(action: Counter.Action, next: FluxNext) { Issue.record("it is \(action)") }
         }
@@ -61,7 +61,7 @@ private struct Optionals: FluxState {
     class Order: FluxAction, @unchecked Sendable {}
     final class BigOrder: Order, @unchecked Sendable {}
 
-    @Test func `Middleware of a class gets the actions of those below it`() {
+    @Test func `Middleware for a class gets the actions of its subclasses`() {
         struct OfOrders: FluxMiddleware {
             let seen: Recorder<String>
             func handle(action: Order, next: FluxNext) { seen.record("\(type(of: action))") }
@@ -72,7 +72,7 @@ private struct Optionals: FluxState {
         #expect(seen.values == ["Order", "BigOrder"])
     }
 
-    @Test func `Each time that it goes on it is told of what that alone announced`() {
+    @Test func `Each call of next returns the number of changes that this call announced`() {
         let counts = Recorder<Int>()
         dispatcher.add(
             FluxInterceptor { action, next in for _ in 0..<2 { counts.record(next(action)) } }, priority: 1)
@@ -81,7 +81,7 @@ private struct Optionals: FluxState {
         #expect(counts.values == [1, 1])
     }
 
-    @Test func `Of several changes to a store its state is that after the last`() {
+    @Test func `After several changes to a store, its reported state is the one after the last change`() {
         let left = Recorder<[Int]?>()
         dispatcher.add(
             .after { [store] _, changes in left.record(changes.state(of: store)?.entries) }, priority: 1)
@@ -90,7 +90,7 @@ private struct Optionals: FluxState {
         #expect(left.values == [[7, 7]])
     }
 
-    @Test func `What goes on after the changes were told of keeps no state`() {
+    @Test func `A call of next after the changes were reported keeps no state alive`() {
         let (kept, gone) = (Locked<FluxNext?>(nil), Gate())
         let box = FluxStore(initialState: Keeping(), dispatcher: dispatcher)
         dispatcher.add(.after { _, changes in #expect(changes.isEmpty) }, priority: 1)
@@ -112,7 +112,7 @@ private struct Optionals: FluxState {
         }
     }
 
-    @Test func `It acts before and after, and finds the action applied after next`() {
+    @Test func `Middleware runs before and after an action, which is applied once next returns`() {
         let seen = Recorder<[Int]>()
         dispatcher.add(
             FluxInterceptor { [store] action, next in
@@ -126,7 +126,7 @@ private struct Optionals: FluxState {
         #expect(seen.values == [[], [], [1], [1]])
     }
 
-    @Test func `It replaces an action by one of the same type or of another`() {
+    @Test func `Middleware replaces an action by one of the same type or of another type`() {
         let counted = Recorder<String>()
         store.on(LogOut.self) { state, action in
             counted.record(action.reason)
@@ -147,7 +147,7 @@ private struct Optionals: FluxState {
         #expect(store.revision == 2)
     }
 
-    @Test func `Of a type of objects it gets those of types below it, as middleware of that type does`() {
+    @Test func `An interceptor for a class gets the actions of its subclasses`() {
         class Notice: FluxAction, @unchecked Sendable {}
         final class Warning: Notice, @unchecked Sendable {}
         let seen = Recorder<String>()
@@ -161,7 +161,7 @@ private struct Optionals: FluxState {
         #expect(seen.values == ["Notice", "Warning"])
     }
 
-    @Test func `It stops an action, and sends several`() {
+    @Test func `Middleware stops an action, or sends several instead`() {
         dispatcher.add(
             .on(Counter.Action.self) { action, next in
                 if case .add(let amount) = action { for number in 0..<amount { next(Counter.Action.add(number)) } }
@@ -171,7 +171,7 @@ private struct Optionals: FluxState {
         #expect(store.state.entries == [0, 1, 2])
     }
 
-    @Test func `It goes on later, from another thread, after all have let go of the dispatcher`() async {
+    @Test func `A kept next works later and on another thread, and keeps its dispatcher alive`() async {
         let kept = Locked<FluxNext?>(nil)
         let state = Recorder<Int>()
         weak var gone: FluxDispatcher?
@@ -194,7 +194,7 @@ private struct Optionals: FluxState {
         #expect(gone == nil)
     }
 
-    @Test func `It gets one type of action, a protocol of them, or all`() {
+    @Test func `Middleware gets one type of action, the actions of a protocol, or all actions`() {
         struct Bill: Billable { var amount: Int }
         struct OnlyBillable: FluxMiddleware {
             let seen: Recorder<Int>
@@ -221,7 +221,7 @@ private struct Optionals: FluxState {
         #expect(all.seen.values.count == 2)
     }
 
-    @Test func `The order is that of priority, then of registration`() {
+    @Test func `Middleware runs in order of priority, then in order of registration`() {
         let order = Recorder<Int>()
         for (priority, number) in [(0, 3), (5, 1), (0, 4), (-1, 5), (5, 2)] {
             dispatcher.add(.before { _ in order.record(number) }, priority: priority)
@@ -230,7 +230,7 @@ private struct Optionals: FluxState {
         #expect(order.values == [1, 2, 3, 4, 5])
     }
 
-    @Test func `It is removed by token, by instance and by type`() {
+    @Test func `Middleware is removed by token, by instance and by type`() {
         struct Marker: FluxMiddleware {
             let order: Recorder<String>
             func handle(action: any FluxAction, next: FluxNext) {
@@ -259,7 +259,7 @@ private struct Optionals: FluxState {
         #expect(other.seen.values.count == 2)
     }
 
-    @Test func `One that was removed while an action was under way is passed by`() {
+    @Test func `Middleware that is removed during an action is skipped`() {
         let late = Spy()
         dispatcher.add(.before { [dispatcher] _ in dispatcher.remove(late) })
         dispatcher.add(late)
@@ -268,7 +268,7 @@ private struct Optionals: FluxState {
         #expect(store.state.entries == [1])
     }
 
-    @Test func `One that removes itself, adds others and attaches stores does so for what comes later`() {
+    @Test func `Middleware can remove itself, add middleware for later actions, and attach stores at once`() {
         let added = Spy()
         let stores = Locked<[FluxStore<Log>]>([])
         let token = Locked<FluxRegistration?>(nil)
@@ -288,7 +288,7 @@ private struct Optionals: FluxState {
         #expect(stores.current.map(\.state.entries) == [[1, 2]])
     }
 
-    @Test func `What middleware dispatches itself is applied at once: before the action, or after it`() {
+    @Test func `Actions that middleware dispatches are applied at once, before or after the current one`() {
         dispatcher.add(
             .on(Counter.Action.self) { [dispatcher] action, next in
                 guard case .add(let amount) = action, amount < 10 else {
@@ -303,7 +303,7 @@ private struct Optionals: FluxState {
         #expect(store.state.entries == [10, 1, 100])
     }
 
-    @Test func `After next it reads the changed stores as the action left them`() {
+    @Test func `next.changes(by:) returns the changed stores as the action left them`() {
         let counter = FluxStore(initialState: Counter(), dispatcher: dispatcher)
         let other = FluxStore(initialState: Counter(), dispatcher: nil)
         let changes = Recorder<[FluxStoreChange]>()
@@ -331,7 +331,7 @@ private struct Optionals: FluxState {
         #expect(inner.values == [2, 0])
     }
 
-    @Test func `A middleware that is let go of with its dispatcher is released`() {
+    @Test func `Middleware and reactions are released with their dispatcher and store`() {
         let gone = Gate()
         do {
             let canary = Canary(gone)
@@ -344,7 +344,7 @@ private struct Optionals: FluxState {
         #expect(gone.isOpen)
     }
 
-    @Test func `What is removed is released, though the token is kept`() {
+    @Test func `Removed middleware and reactions are released even if their tokens are kept`() {
         let (first, second, third) = (Gate(), Gate(), Gate())
         func tokens() -> [FluxRegistration] {
             let (one, other, another) = (Canary(first), Canary(second), Canary(third))
@@ -373,7 +373,7 @@ private struct Optionals: FluxState {
         #expect(message.contains("next was used inside FluxState.handle(action:)"))
     }
 
-    @Test func `Middleware in the way of events: a creator waits for what is applied`() async {
+    @Test func `Middleware replaces the actions of a creator, whose flush waits for them`() async {
         dispatcher.add(
             .on(Counter.Action.self) { action, next in
                 if case .add(let amount) = action { next(Counter.Action.add(-amount)) }

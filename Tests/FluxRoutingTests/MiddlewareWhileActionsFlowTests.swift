@@ -8,7 +8,7 @@ import Testing
 @Suite struct MiddlewareWhileActionsFlowTests {
     struct Silent: FluxInstrumentation {}
 
-    @Test func `Middleware, reactions, instrumentation, names and histories come and go while two threads dispatch`()
+    @Test func `Actions are applied once while middleware, instrumentation, names and histories come and go`()
         async throws
     {
         let dispatcher = FluxDispatcher()
@@ -55,7 +55,7 @@ import Testing
         withExtendedLifetime(stores) {}
     }
 
-    @Test func `Two dispatchers whose middleware dispatches on the other do not wait for each other`() async {
+    @Test func `Two dispatchers whose middleware dispatches on the other do not deadlock`() async {
         let dispatchers = (FluxDispatcher(), FluxDispatcher())
         let stores = (
             FluxStore(initialState: Counter(), dispatcher: dispatchers.0),
@@ -77,7 +77,7 @@ import Testing
     }
 
     @Test
-    func `Dispatchers, stores and tokens let go of on other threads than those that dispatch leave nothing behind`()
+    func `A dispatcher, a store and a token released off the dispatching thread leave nothing behind`()
         async
     {
         for _ in 0..<300 {

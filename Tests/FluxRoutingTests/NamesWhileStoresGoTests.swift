@@ -48,14 +48,14 @@ import Testing
         try dispatcher.attach(store, as: "new")
     }
 
-    @Test func `It has the name once it is attached`() throws {
+    @Test func `A store attached under a new name during its detachment has that name`() throws {
         try attachWhileDetached()
         #expect(dispatcher.stores.map(\.name) == ["new"])
         #expect(dispatcher.dispatch(action: Counter.Action.add(1), to: "new"))
         #expect(dispatcher.detach(named: "new") && dispatcher.stores.isEmpty)
     }
 
-    @Test func `What is dispatched to its name reaches it no more once it is detached`() throws {
+    @Test func `Once a store is detached, an action to its name no longer reaches it`() throws {
         for _ in 0..<20 {
             let (passed, detaching) = (Gate(), DispatchGroup())
             let dispatcher = FluxDispatcher()
@@ -77,7 +77,7 @@ import Testing
         }
     }
 
-    @Test func `It stays detached where another store has got the name meanwhile`() throws {
+    @Test func `The store stays detached if another store has taken the name meanwhile`() throws {
         let other = FluxStore(initialState: Log(), dispatcher: dispatcher)
         #expect(throws: FluxNameTaken.self) {
             try attachWhileDetached { names in #expect(names.give("new", to: other.handle) == nil) }

@@ -13,7 +13,7 @@ import Testing
         store = FluxStore(initialState: Log(), dispatcher: dispatcher)
     }
 
-    @Test func `What a reaction changed before it said that it left all alone is taken back`() {
+    @Test func `Changes made by a reaction that then returns false are reverted`() {
         store.on(LogOut.self) { state, _ in
             state.entries.append(1)
             return false
@@ -22,7 +22,7 @@ import Testing
         #expect(store.state.entries.isEmpty)
     }
 
-    @Test func `What a reaction says it left alone is not announced`() async {
+    @Test func `A reaction that returns false is not announced`() async {
         let seen = Recorder<[Int]>()
         let token = store.subscribe { seen.record($0.entries) }
         store.on(LogOut.self) { state, action in
@@ -50,7 +50,7 @@ import Testing
 
     /// Checked by the final state, and by what a view would show meanwhile, whose cut pauses the dispatcher.
     @Test(.stress)
-    func `All reactions to an action that comes by name are one step, as to one that comes to all`() throws {
+    func `All reactions to an action dispatched by name are applied atomically`() throws {
         let room = FluxStore(initialState: Room(), dispatcher: nil)
         room.on(Move.self) { room, move in room.x = move.to }
         room.on(Move.self) { room, move in room.y = move.to }
@@ -78,7 +78,7 @@ import Testing
         #expect(room.state.x == room.state.y)
     }
 
-    @Test func `One that says nothing is announced, as before`() {
+    @Test func `A reaction without a result is announced each time`() {
         store.on(LogOut.self) { state, _ in state.entries = [] }
         dispatcher.dispatch(action: LogOut())
         #expect(store.revision == 1)
@@ -86,7 +86,7 @@ import Testing
         #expect(store.revision == 2)
     }
 
-    @Test func `Two of one type both come to pass, in the order added, each as a change of its own`() async {
+    @Test func `Two reactions to one type both run, in the order added, each as its own change`() async {
         let seen = Recorder<[Int]>()
         let token = store.subscribe { seen.record($0.entries) }
         let first = store.on(LogOut.self) { state, _ in state.entries.append(1) }
@@ -103,7 +103,7 @@ import Testing
         token.unsubscribe()
     }
 
-    @Test func `Those are announced that changed something`() {
+    @Test func `Only the reactions that changed something are announced`() {
         store.on(LogOut.self) { _, _ in false }
         store.on(LogOut.self) { state, action in
             if action.reason.isEmpty { return false }
@@ -116,7 +116,7 @@ import Testing
         #expect(store.revision == 1)
     }
 
-    @Test func `They move with their store, all of them`() {
+    @Test func `All reactions move with their store`() {
         store.on(LogOut.self) { state, _ in state.entries.append(1) }
         store.on(LogOut.self) { state, _ in state.entries.append(2) }
         let other = FluxDispatcher()

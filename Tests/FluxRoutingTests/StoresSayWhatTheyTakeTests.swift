@@ -9,7 +9,7 @@ import Testing
 
     let store = FluxStore(initialState: Counter(), dispatcher: nil)
 
-    @Test func `It takes the actions of its state, and those that it reacts to`() {
+    @Test func `A store responds to the actions of its state, and to those it has reactions for`() {
         #expect(store.responds(to: Counter.Action.self))
         #expect(!store.responds(to: LogOut.self))
         let reaction = store.on(LogOut.self) { state, _ in state.count = 0 }
@@ -18,7 +18,7 @@ import Testing
         #expect(!store.responds(to: LogOut.self) && store.responds(to: Counter.Action.self))
     }
 
-    @Test func `It is asked with an action too, of any type`() {
+    @Test func `responds(to:) accepts an action of any type, and changes nothing`() {
         let reaction = store.on(LogOut.self) { state, _ in state.count = 0 }
         let actions: [any FluxAction] = [Counter.Action.add(1), LogOut(), Unknown()]
         #expect(actions.map { store.responds(to: $0) } == [true, true, false])
@@ -27,12 +27,12 @@ import Testing
         #expect(store.revision == 0, "asking changes nothing")
     }
 
-    @Test func `And with a type that is known only while it runs`() {
+    @Test func `responds(to:) accepts a type that is known only at run time`() {
         let types: [any FluxAction.Type] = [Counter.Action.self, LogOut.self]
         #expect(types.map { store.responds(to: $0) } == [true, false])
     }
 
-    @Test func `Where it is attached makes no difference`() {
+    @Test func `Attaching or detaching a store does not change the actions it responds to`() {
         let dispatcher = FluxDispatcher()
         dispatcher.attach(store)
         #expect(store.responds(to: Counter.Action.self) && !store.responds(to: LogOut.self))

@@ -8,7 +8,7 @@ import Testing
 @Suite struct ConformanceTests {
     static let actions: [Counter.Action] = [.add(1), .addSilently(10), .mark(producer: 1, number: 1), .add(-3)]
 
-    @Test func `A right persistence and a right log pass`() async throws {
+    @Test func `A correct persistence and a correct log pass`() async throws {
         for states in [[1, 2, 3], [1, 1, 2]] {
             let persistence = MemoryPersistence<Int>()
             try await FluxConformance.check(states: states) { persistence }
@@ -21,14 +21,14 @@ import Testing
         }
     }
 
-    @MainActor @Test func `A test on the main actor may check what it has made there`() async throws {
+    @MainActor @Test func `A test on the main actor can check storage that it created there`() async throws {
         let (persistence, log) = (MemoryPersistence<Int>(), MemoryLog<Marks>())
         func isolated<Storage>(_ storage: Storage) -> Storage { storage }
         try await FluxConformance.check(states: [1, 2]) { isolated(persistence) }
         try await FluxConformance.check(initialState: Marks(), actions: Self.actions) { isolated(log) }
     }
 
-    @Test(arguments: WrongLog.Fault.allCases) func `A wrong log is found`(fault: WrongLog.Fault) async {
+    @Test(arguments: WrongLog.Fault.allCases) func `Each fault of a log is found`(fault: WrongLog.Fault) async {
         await #expect(throws: FluxConformance.Failure.self) {
             for isSnapshotFirst in [true, false] {
                 let log = WrongLog(fault)
@@ -40,7 +40,7 @@ import Testing
     }
 
     @Test(arguments: WrongPersistence.Fault.allCases)
-    func `A wrong persistence is found`(fault: WrongPersistence.Fault) async {
+    func `Each fault of a persistence is found`(fault: WrongPersistence.Fault) async {
         let persistence = WrongPersistence(fault)
         await #expect(throws: FluxConformance.Failure.self) {
             try await FluxConformance.check(states: fault == .savesOnceLoaded ? [1, 2, 1] : [1, 2, 3]) {
@@ -49,7 +49,7 @@ import Testing
         }
     }
 
-    @Test func `A log that takes the number of a snapshot for its revision is found, whatever the actions`() async {
+    @Test func `A log that uses the number of a snapshot as its revision is found, whatever the actions`() async {
         let log = WrongLog(.numberForRevision)
         let failure = await #expect(throws: FluxConformance.Failure.self) {
             try await FluxConformance.check(initialState: Marks(), actions: (1...4).map { .add($0) }) { log.reopened() }
@@ -64,7 +64,7 @@ import Testing
         func save(_ state: String) async throws { disk.withLock { $0 = String(state.prefix(2_000)) } }
     }
 
-    @Test func `Of what is long the failure shows where it differs`() async {
+    @Test func `The failure shows where long states differ`() async {
         let disk = Cutting()
         let failure = await #expect(throws: FluxConformance.Failure.self) {
             try await FluxConformance.check(states: [String(repeating: "a", count: 2_000) + "the end", "b"]) { disk }
@@ -74,7 +74,7 @@ import Testing
             text.count < 1_000 && text.contains("aaa\")…, but should be …") && text.contains("athe end\")"), "\(text)")
     }
 
-    @Test func `Too little to check with is said`() async {
+    @Test func `A check with too little input fails`() async {
         await #expect(throws: FluxConformance.Failure.self) {
             try await FluxConformance.check(states: [1, 1]) { MemoryPersistence<Int>() }
         }

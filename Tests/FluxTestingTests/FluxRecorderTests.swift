@@ -6,7 +6,7 @@ import Testing
 
 /// The recorder that users test with.
 @Suite struct FluxRecorderTests {
-    @Test func `It records the changes of a store, announced or not`() {
+    @Test func `A recorder records the changes of a store, announced or not`() {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         store.dispatch(action: .add(1))
         let changes = FluxRecorder.changes(of: store)
@@ -20,7 +20,7 @@ import Testing
         }
     }
 
-    @Test func `It records the actions of a dispatcher, whether or not a store takes them`() {
+    @Test func `A recorder records the actions of a dispatcher, whether or not a store handles them`() {
         struct LogOut: FluxAction {}
         let dispatcher = FluxDispatcher()
         let store = FluxStore(initialState: Counter(), dispatcher: dispatcher)
@@ -32,7 +32,7 @@ import Testing
         #expect(store.state.count == 1)
     }
 
-    @Test func `It records an action before who comes after it has it, by its priority`() {
+    @Test func `A recorder records an action before interceptors of lower priority get it`() {
         struct Looking: FluxDispatchInterceptor {
             let actions: [FluxRecorder<any FluxAction>]
             let found = FluxRecorder<[Int]>()
@@ -49,7 +49,7 @@ import Testing
         #expect(looking.found.elements == [[0, 1]])
     }
 
-    @Test func `Who waits no longer is not told, and nothing is kept of it`() {
+    @Test func `A withdrawn wait is not notified, and leaves nothing behind`() {
         var counts = FluxCounts()
         let latches = (0..<3).map { _ in FluxLatch() }
         for latch in latches { #expect(counts.wait(for: 2, of: 1, latch) === latch) }
@@ -57,14 +57,14 @@ import Testing
         #expect(counts.tell(1).isEmpty && counts.tell(2).count == 2)
     }
 
-    @Test func `What comes as the time ends is there, and a time below zero is over`() async throws {
+    @Test func `A wait of zero or negative time succeeds if the elements are there`() async throws {
         let recorder = FluxRecorder<Int>()
         recorder.record(1)
         for _ in 0..<500 { try await recorder.count(1, within: .zero) }
         try await recorder.count(1, within: .seconds(Int64.min))
     }
 
-    @Test func `It lets a test wait for a number of elements`() async {
+    @Test func `A test can wait for a number of elements`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let (changes, states) = (FluxRecorder.changes(of: store), FluxRecorder<Int>())
         let token = store.subscribe { states.record($0.count) }
@@ -79,7 +79,7 @@ import Testing
         token.unsubscribe()
     }
 
-    @Test func `Who waits for what never comes is told what there is instead`() async throws {
+    @Test func `A wait that times out reports what is there instead`() async throws {
         let (recorder, clock) = (FluxRecorder<Int>(), FluxTestClock())
         func message(_ body: () async throws(FluxTestTimeout) -> Void) async -> String? {
             do { try await body() } catch { return "\(error)" }
@@ -118,7 +118,7 @@ import Testing
         await #expect(throws: FluxTestTimeout.self) { try await waiting.value }
     }
 
-    @Test func `A change is compared with an action of the state's own`() {
+    @Test func `A change is compared with an action of its state`() {
         struct Light: FluxState {
             enum Action: FluxAction, Equatable { case on, off }
             func handle(action: Action) -> Light? { self }
@@ -132,7 +132,9 @@ import Testing
         #expect(changes.elements.map(\.action) == [.on, nil, .off])
     }
 
-    @Test(.timeLimit(.minutes(1))) func `Of many who wait each goes on with the element that it waits for`() async {
+    @Test(.timeLimit(.minutes(1))) func `Each of several waiting tasks resumes with the element that it waits for`()
+        async
+    {
         let (recorder, counts) = (FluxRecorder<Int>(), [3, 1, 2, 4, 2, 1])
         // In a group, so that the time limit ends the waits as well.
         await withTaskGroup(of: Int.self) { group in

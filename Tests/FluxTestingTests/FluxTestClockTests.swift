@@ -9,7 +9,7 @@ import Testing
 @Suite struct FluxTestClockTests {
     let clock = FluxTestClock()
 
-    @Test func `It stands still until it is moved, and wakes those whose moment has come in order`() async throws {
+    @Test func `The clock stands still until it is advanced, and then wakes the sleepers that are due`() async throws {
         let woken = FluxRecorder<Int>()
         let sleeping = (1...3).map { seconds in
             Task {
@@ -28,14 +28,14 @@ import Testing
         #expect(woken.elements.sorted() == [1, 2, 3])
     }
 
-    @Test func `A moment that has come is not slept for`() async throws {
+    @Test func `A sleep until a moment that has come returns at once`() async throws {
         clock.advance(by: .seconds(1))
         clock.advance(by: .zero)
         try await clock.sleep(until: clock.now, tolerance: nil)
         try await clock.sleep(for: .zero)
     }
 
-    @Test func `Whoever is cancelled sleeps no longer, before or while asleep`() async {
+    @Test func `A task that is cancelled before or during its sleep sleeps no longer`() async {
         let early = Task {
             withUnsafeCurrentTask { $0?.cancel() }
             try await clock.sleep(for: .seconds(1))
@@ -51,7 +51,7 @@ import Testing
         await waiting.value
     }
 
-    @Test func `Who was cancelled sleeps no longer, though its task has not gone on`() async {
+    @Test func `A cancelled sleeper is no longer counted, even before its task resumes`() async {
         for _ in 0..<100 {
             let sleeping = Task { try await clock.sleep(for: .seconds(1)) }
             await clock.sleepers(1)
@@ -67,7 +67,7 @@ import Testing
         }
     }
 
-    @Test func `There were enough who slept, though they have gone on by the time that the waiting has`() async {
+    @Test func `A wait for sleepers ends even if they have resumed before the waiting task does`() async {
         for _ in 0..<200 {
             let waiting = Task { try await clock.sleepers(2, within: .seconds(300)) }
             let sleeping = (0..<2).map { _ in Task { try await clock.sleep(for: .seconds(1)) } }
@@ -81,7 +81,7 @@ import Testing
         }
     }
 
-    @Test func `Who was woken has slept to the end, though it is cancelled before it goes on`() async throws {
+    @Test func `A woken sleeper that is cancelled before it resumes does not throw`() async throws {
         for _ in 0..<100 {
             let sleeping = Task { try await clock.sleep(for: .seconds(1)) }
             await clock.sleepers(1)
@@ -91,7 +91,7 @@ import Testing
         }
     }
 
-    @Test func `Woken and cancelled at once, each sleeper goes on once, and none is left behind`() async {
+    @Test func `A sleeper woken and cancelled at once resumes once, and none is left behind`() async {
         for _ in 0..<100 {
             let (clock, ends) = (FluxTestClock(), FluxRecorder<Bool>())
             let sleeping = (0..<4).map { _ in
@@ -116,7 +116,7 @@ import Testing
         }
     }
 
-    @Test func `Of a row of sleeps each advance ends one, however far it goes`() async throws {
+    @Test func `One advance ends one of several consecutive sleeps, however far it goes`() async throws {
         let woken = FluxRecorder<Int>()
         let row = Task { [clock] in
             for link in 1...3 {
@@ -133,7 +133,7 @@ import Testing
         #expect(clock.now.offset == .seconds(12))
     }
 
-    @Test func `A test goes through the attempts of an event, as the article shows`() async {
+    @Test func `A test steps through the attempts of an event, as the article shows`() async {
         let site = WorkConverter.Site()
         let creator = FluxActionCreator<WorkConverter>(
             dependency: site, store: FluxStore(initialState: Log(), dispatcher: nil),
@@ -147,7 +147,7 @@ import Testing
         #expect(await task.outcome.name == "failed")
     }
 
-    @Test func `To move it back stops the program with a message`() async {
+    @Test func `Moving the clock back stops the program with a message`() async {
         let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             FluxTestClock().advance(by: .seconds(-3))
         }
@@ -156,7 +156,7 @@ import Testing
     }
 
     /// In its own process and by its processor time, so that nothing else that runs counts.
-    @Test(.stress) func `What one who is cancelled costs does not grow with how many sleep`() async {
+    @Test(.stress) func `The cost of cancelling a sleeper does not grow with the number of sleepers`() async {
         await #expect(processExitsWith: .success) {
             @Sendable func cost(of count: Int) async -> Int {
                 let clock = FluxTestClock()
@@ -173,7 +173,7 @@ import Testing
         }
     }
 
-    @Test func `It measures the patience of a store`() async {
+    @Test func `The clock measures the load timeout of a store`() async {
         let (persistence, gate) = (MemoryPersistence<Counter>(), Gate())
         persistence.script.block(until: gate)
         let store = FluxStore(

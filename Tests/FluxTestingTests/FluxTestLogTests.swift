@@ -11,7 +11,7 @@ import Testing
         return FluxTestLog(seed: 3, faults: faults, window: window)
     }
 
-    @Test("Positions rise, and are not without gaps")
+    @Test("Positions rise, with gaps")
     func positions() async throws {
         let log = FluxTestLog()
         for number in 0..<10 { _ = try await log.append([UInt8(number)], key: "\(number)") }
@@ -19,7 +19,7 @@ import Testing
         #expect(positions == positions.sorted() && Set(positions).count == 10 && positions.last! > 10)
     }
 
-    @Test("A key is known for as long as it is among the newest")
+    @Test("A key is known while it is among the newest")
     func keys() async throws {
         let log = FluxTestLog(window: 2)
         let first = try await log.append([1], key: "a")
@@ -30,7 +30,7 @@ import Testing
         #expect(log.entries.map(\.entry) == [[1], [2], [3], [1]])
     }
 
-    @Test("What is lost is not there, what is not answered is, and what is late comes some calls later")
+    @Test("A lost request is not stored, one without an answer is, and a late one is some calls later")
     func requests() async throws {
         let lost = log(\.lost)
         await #expect(throws: FluxSharedLogError.unavailable("the request was lost")) {
@@ -53,7 +53,7 @@ import Testing
         #expect(late.entries.count == 1)
     }
 
-    @Test("What is repeated is there twice, though its key is known")
+    @Test("A repeated entry is stored twice, even though its key is known")
     func repeated() async throws {
         let log = log(\.repeated)
         _ = try await log.append([1], key: "a")
@@ -61,7 +61,7 @@ import Testing
         #expect(log.entries.map(\.entry) == [[1], [1]])
     }
 
-    @Test("An outage is over after some calls")
+    @Test("An outage ends after some calls")
     func outages() async throws {
         var faults = FluxTestLog.Faults.none
         faults.outages = 20
@@ -71,7 +71,7 @@ import Testing
         #expect(answers.contains(true) && zip(answers, answers.dropFirst()).contains { !$0 && !$1 })
     }
 
-    @Test("The same seed does the same, and another one something else")
+    @Test("The same seed gives the same run, and another seed a different one")
     func seeds() async throws {
         func run(_ seed: UInt64) async -> [UInt64] {
             let log = FluxTestLog(seed: seed, faults: .many)
@@ -88,7 +88,7 @@ import Testing
         return (read, Task { try await log.read(after: 0) { for entry in $0 { read.record(entry.entry[0]) } } })
     }
 
-    @Test("Readers get nothing while they are paused, and know of nothing")
+    @Test("Paused readers get no entries, and do not learn of a trim")
     func paused() async throws {
         let log = FluxTestLog()
         log.arePaused = true
@@ -105,7 +105,7 @@ import Testing
         #expect(read.elements.isEmpty)
     }
 
-    @Test("Readers are thrown out while the log is not there")
+    @Test("Readers fail while the log is unavailable")
     func readers() async throws {
         let log = FluxTestLog()
         _ = try await log.append([1], key: "a")
@@ -119,7 +119,7 @@ import Testing
     }
 
     @Test(
-        "Readers are thrown out though the log be back at once, and though they be paused", .timeLimit(.minutes(1)),
+        "Readers fail even if the log is back at once, or if they are paused", .timeLimit(.minutes(1)),
         arguments: [false, true])
     func shortOutage(arePaused: Bool) async throws {
         let log = FluxTestLog()

@@ -5,31 +5,31 @@ import Testing
 
 /// The checks of a shared log pass correct logs, and find what is wrong with others.
 @Suite(.timeLimit(.minutes(2))) struct SharedLogConformanceTests {
-    @Test("A right log passes, whether it knows keys for long or not at all", arguments: [0, 1, 1_000])
+    @Test("A correct log passes, whether it remembers keys for long or not at all", arguments: [0, 1, 1_000])
     func right(window: Int) async throws {
         let log = FluxTestLog(window: window)
         try await FluxConformance.sharedLog { log }
     }
 
-    @MainActor @Test("A test on the main actor may check a log")
+    @MainActor @Test("A test on the main actor can check a log")
     func onTheMainActor() async throws {
         let log = FluxTestLog()
         try await FluxConformance.sharedLog { log }
     }
 
-    @Test("A reading that was cancelled may also throw that the log is unavailable")
+    @Test("A cancelled read may also throw that the log is unavailable")
     func unavailable() async throws {
         let log = WrongSharedLog(nil)
         try await FluxConformance.sharedLog { log }
     }
 
-    @Test("Who has all the time there is may say so")
+    @Test("A check accepts the longest duration as its time limit")
     func forGood() async throws {
         let log = FluxTestLog()
         try await FluxConformance.sharedLog(within: .seconds(Int64.max)) { log }
     }
 
-    @Test("Whose task is cancelled while it waits is done, whatever time there is left")
+    @Test("A check whose task is cancelled ends, whatever time is left")
     func cancelled() async {
         let log = FluxTestLog()
         log.arePaused = true
@@ -39,7 +39,7 @@ import Testing
         await #expect(throws: CancellationError.self) { try await checking.value }
     }
 
-    @Test("A wrong log is found", arguments: WrongSharedLog.Fault.allCases)
+    @Test("Each fault of a log is found", arguments: WrongSharedLog.Fault.allCases)
     func wrong(fault: WrongSharedLog.Fault) async {
         let log = WrongSharedLog(fault)
         await #expect(throws: FluxConformance.Failure.self) {
@@ -47,7 +47,7 @@ import Testing
         }
     }
 
-    @Test("Where a reading ends before it should, its reason is told, and nobody waits for the rest")
+    @Test("A read that ends too early fails the check at once, with its reason")
     func endsReading() async {
         let log = WrongSharedLog(.endsReading)
         let failure = await #expect(throws: FluxConformance.Failure.self) {
@@ -58,7 +58,7 @@ import Testing
         #expect(failure?.description == text)
     }
 
-    @Test("What is wrong with many bytes is told in a line that can be read")
+    @Test("A failure about many bytes is one readable line")
     func tellsShortly() async {
         let log = WrongSharedLog(.shortBytes)
         let failure = await #expect(throws: FluxConformance.Failure.self) {

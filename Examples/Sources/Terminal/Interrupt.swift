@@ -18,7 +18,6 @@ public struct Interrupt {
     /// The signals that it may handle.
     public static let signals = [SIGINT, SIGTERM, SIGHUP]
 
-    private let handled: [Int32]
     private let sources: [any DispatchSourceSignal]
 
     /// Starts to handle the signals.
@@ -38,16 +37,15 @@ public struct Interrupt {
                 for number in handled { signal(number, SIG_DFL) }
                 action()
             }
+            source.setCancelHandler { signal(number, SIG_DFL) }
             source.resume()
             return source
         }
-        self.handled = handled
     }
 
-    /// Stops handling the signals; from here on each of them ends the program.
+    /// Stops handling the signals; once Dispatch has noticed that, each of them ends the program.
     public func stop() {
         for source in sources { source.cancel() }
-        for number in handled { signal(number, SIG_DFL) }
     }
 
     private final class Flag: Sendable { let isSet = Atomic(false) }

@@ -44,7 +44,7 @@ struct AccessLogParserTests {
         (#"\#(head) "GET / HTTP/1.1" 200 9223372036854775807"#, AccessLogEntry(path: "/", status: 200, bytes: .max)),
     ]
 
-    @Test("reads what a server may record", arguments: entries)
+    @Test("The parser reads every line that a server may record", arguments: entries)
     func reads(line: String, entry: AccessLogEntry) throws {
         #expect(try AccessLogParser.parse(Array(line.utf8)[...]) == entry)
     }
@@ -90,13 +90,13 @@ struct AccessLogParserTests {
         ),
     ]
 
-    @Test("says what is wrong with a line", arguments: flaws)
+    @Test("The parser reports what is wrong with a line", arguments: flaws)
     func rejects(line: String, reason: String) {
         let flaw = #expect(throws: AccessLogFlaw.self) { try AccessLogParser.parse(Array(line.utf8)[...]) }
         #expect(flaw?.description == reason)
     }
 
-    @Test("repairs a path that is not UTF-8")
+    @Test("The parser repairs a path that is not UTF-8")
     func repairsPath() throws {
         let line = Array("\(Self.head) \"GET /".utf8) + [0xFF] + Array(" HTTP/1.1\" 200 1".utf8)
         #expect(try AccessLogParser.parse(line[...]).path == "/\u{FFFD}")

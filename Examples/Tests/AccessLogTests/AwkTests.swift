@@ -31,7 +31,7 @@ struct AwkTests {
         }
         """#
 
-    @Test("the totals of a recorded log are those that awk counts", arguments: Fixture.allCases)
+    @Test("The totals of a recorded log equal those of awk", arguments: Fixture.allCases)
     func totals(fixture: Fixture) async throws {
         let format = fixture == .nginxCombined ? "combined" : "common"
         let awk = try await Command(

@@ -11,7 +11,7 @@ struct CommandTests {
         folder = try TemporaryFolder()
     }
 
-    @Test("prints totals, classes and paths as aligned columns")
+    @Test("access-watch prints totals, classes and paths as aligned columns")
     func text() async throws {
         let log = String(repeating: goodLine(path: "/busy"), count: 1_234) + mixed
         let path = try folder.file("log", Data(log.utf8))
@@ -40,7 +40,7 @@ struct CommandTests {
         #expect(result.errors == "\(path):1236: the line is empty\n\(path):1237: no identity\n")
     }
 
-    @Test("reads standard input, named or not", arguments: [["--json"], ["--json", "-"], ["--json", "--follow"]])
+    @Test("Standard input is read, named or not", arguments: [["--json"], ["--json", "-"], ["--json", "--follow"]])
     func standardInput(arguments: [String]) async throws {
         let result = try await Command(arguments, input: try folder.file("log", Data(mixed.utf8))).finish()
         let report = try Report(try #require(result.output.split(separator: "\n").last.map(String.init)))
@@ -50,21 +50,21 @@ struct CommandTests {
         #expect(result.errors == "standard input:2: the line is empty\nstandard input:3: no identity\n")
     }
 
-    @Test("an empty file has no line")
+    @Test("An empty file has no line")
     func empty() async throws {
         let result = try await Command([try folder.file("log", Data())]).finish()
         #expect(result.status == 0)
         #expect(result.output.hasPrefix("lines      0\n"))
     }
 
-    @Test("reports no more malformed lines than it is told to, and says how many it has left out")
+    @Test("access-watch reports malformed lines up to a limit, and counts the others")
     func boundedReports() async throws {
         let path = try folder.file("log", Data("1\n2\n3\n4\n".utf8))
         let result = try await Command(["--reports", "1", path]).finish()
         #expect(result.errors == "\(path):1: no identity\naccess-watch: 3 more malformed lines\n")
     }
 
-    @Test("what a log contains does not reach the terminal as a command")
+    @Test("Control characters in a log do not reach the terminal")
     func harmless() async throws {
         let path = try folder.file("log", Data((goodLine(path: "/\u{1B}[2J\u{202E}é") + "\u{1B}]0; \u{7}x\n").utf8))
         let result = try await Command([path]).finish()
@@ -72,7 +72,7 @@ struct CommandTests {
         #expect(!result.output.contains("\u{1B}") && !result.errors.contains("\u{1B}"))
     }
 
-    @Test("a file that cannot be read is one line and status 2, before anything is read")
+    @Test("A file that cannot be read gives one line and status 2, before anything is read")
     func unreadable() async throws {
         let good = try folder.file("log", Data(mixed.utf8))
         for (path, reason) in [
@@ -93,7 +93,7 @@ struct CommandTests {
     }
 
     @Test(
-        "a summary that cannot be written is one line and status 1",
+        "A summary that cannot be written gives one line and status 1",
         .enabled(if: FileManager.default.fileExists(atPath: "/dev/full")), arguments: ["", "--json", "--follow"])
     func full(option: String) async throws {
         let result = try await shell(#"exec "$0" \#(option) "$@" > /dev/full"#)
@@ -101,7 +101,7 @@ struct CommandTests {
         #expect(result.errors == "access-watch: standard output: No space left on device\n")
     }
 
-    @Test("a pipe that nobody reads ends it quietly, also where that is ignored", arguments: ["", "trap '' PIPE;"])
+    @Test("A closed pipe ends the program quietly, even if SIGPIPE is ignored", arguments: ["", "trap '' PIPE;"])
     func closedPipe(before: String) async throws {
         let pipe = folder.url.appending(component: "pipe").path
         #expect(mkfifo(pipe, 0o600) == 0)
@@ -111,7 +111,7 @@ struct CommandTests {
         #expect(result.errors == "")
     }
 
-    @Test("a mistake in the options is a usage error")
+    @Test("A mistake in the options is a usage error")
     func usage() async throws {
         let result = try await Command(["--paths=-1"]).finish()
         #expect(result.status == 64)

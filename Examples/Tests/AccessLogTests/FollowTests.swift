@@ -33,7 +33,7 @@ struct FollowTests {
         }
     }
 
-    @Test("shows what is added, and at SIGINT ends with the last summary, the unfinished line included")
+    @Test("access-watch shows added lines, and ends on SIGINT with a summary that has the unfinished line")
     func grows() async throws {
         let command = try Command(["--follow", "--json", path])
         _ = try await summary(of: command, lines: 1)
@@ -51,7 +51,7 @@ struct FollowTests {
         #expect(end.errors == "\(path):3: no identity\n")
     }
 
-    @Test("goes on after SIGHUP where that was ignored from the start, as nohup does")
+    @Test("access-watch continues after SIGHUP if that was ignored from the start, as nohup does")
     func ignoredHangUp() async throws {
         let shell = URL(filePath: "/bin/sh")
         let line = #"trap "" HUP; exec "$0" "$@""#
@@ -65,7 +65,7 @@ struct FollowTests {
         #expect(await command.finish().status == 0)
     }
 
-    @Test("begins anew where the file is truncated, and numbers its lines anew")
+    @Test("A truncated file is read from its beginning, and its lines are numbered from 1 again")
     func truncated() async throws {
         try append(goodLine() + "half a line")
         let command = try Command(["--follow", "--json", path])
@@ -81,7 +81,7 @@ struct FollowTests {
         #expect(end.errors.hasSuffix("\(path):1: no identity\n"))
     }
 
-    @Test("goes on in the new file when the log is rotated, and loses no line of the old one")
+    @Test("A rotated log is followed in the new file, and no line of the old one is lost")
     func rotated() async throws {
         let command = try Command(["--follow", "--json", path])
         _ = try await summary(of: command, lines: 1)
@@ -99,7 +99,7 @@ struct FollowTests {
         #expect(end.errors == "access-watch: \(path) was replaced: reading the new file\n")
     }
 
-    @Test("does not wait for who writes into a pipe that takes the name, and goes on in the file that takes it then")
+    @Test("A pipe that takes the name of a log delays nothing, and a file that takes it later is followed")
     func pipe() async throws {
         let other = path
         let first = try folder.file("first.log", Data(goodLine(path: "/first").utf8))
@@ -121,7 +121,7 @@ struct FollowTests {
         #expect(end.errors == "access-watch: \(first) was replaced: reading the new file\n")
     }
 
-    @Test("shows with --inspect what happens inside, on this machine, while it follows")
+    @Test("--inspect shows the state of the program on this machine while it follows a log")
     func inspected() async throws {
         let command = try Command(["--follow", "--json", "--inspect", "0", path])
         _ = try await summary(of: command, lines: 1)
@@ -142,7 +142,7 @@ struct FollowTests {
         #expect(try Report(end.output).lines == 2)
     }
 
-    @Test("says with --inspect if the port cannot be had, and ends")
+    @Test("--inspect reports a port that is in use, and ends the program")
     func portTaken() async throws {
         let first = try Command(["--follow", "--json", "--inspect", "0", path])
         _ = try await summary(of: first, lines: 1)
@@ -156,7 +156,7 @@ struct FollowTests {
     }
 
     #if os(Linux)
-        @Test("reads a large file with many paths in less than 100 MiB")
+        @Test("A large file with many paths is read in less than 100 MiB")
         func memory() async throws {
             let agent = String(repeating: "x", count: 900)
             let log = try #require(FileHandle(forWritingAtPath: path))

@@ -17,7 +17,7 @@ struct LineSplitterTests {
     }
 
     @Test(
-        "a line feed ends a line, and the last line needs none",
+        "A line feed ends a line, and the last line needs none",
         arguments: [
             ("", []), ("a", ["a"]), ("a\n", ["a"]), ("a\nb", ["a", "b"]), ("\n\n", ["", ""]),
             ("a\r\n\nb\n", ["a\r", "", "b"]),
@@ -29,7 +29,7 @@ struct LineSplitterTests {
         #expect(found.map(\.number) == Array(1..<(lines.count + 1)))
     }
 
-    @Test("it does not matter how a file is cut into chunks", arguments: 1...9)
+    @Test("The way a file is cut into chunks makes no difference", arguments: 1...9)
     func splitsChunks(size: Int) {
         let file = Array("first\n\nthird\r\na much longer fourth line\nlast".utf8)
         let chunks = stride(from: 0, to: file.count, by: size).map { Array(file[$0..<min($0 + size, file.count)]) }
@@ -37,7 +37,7 @@ struct LineSplitterTests {
         #expect(text(split(chunks)) == ["first", "", "third\r", "a much longer fourth line", "last"])
     }
 
-    @Test("a line that is too long is cut and marked, in whatever chunks it comes", arguments: [1, 3, 40])
+    @Test("A line that is too long is cut and marked, whatever its chunks are", arguments: [1, 3, 40])
     func cutsLongLines(chunkCount: Int) {
         let limit = LineSplitter.longestLine
         for length in [limit, limit + 1, 3 * limit] {

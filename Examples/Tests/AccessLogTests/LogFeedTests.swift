@@ -43,7 +43,7 @@ struct LogFeedTests {
         return result
     }
 
-    @Test("totals add up to the lines read, whatever stands in them", arguments: UInt64(1)...20)
+    @Test("Totals add up to the lines read, whatever they contain", arguments: UInt64(1)...20)
     func totalsAddUp(seed: UInt64) async throws {
         let content = try mutatedLines(seed: seed)
         let path = try folder.file("log", content)
@@ -63,7 +63,7 @@ struct LogFeedTests {
         #expect(summary.malformed > 10 && summary.requests > 10)
     }
 
-    @Test("the reader is never more than one chunk ahead of what the subscriptions have seen")
+    @Test("The reader is at most one chunk ahead of the subscriptions")
     func readerWaits() async throws {
         let lines = String(repeating: goodLine(path: "/" + String(repeating: "x", count: 900)), count: 4_000)
         let file = try LogFile(path: try folder.file("log", Data(lines.utf8)))
@@ -79,7 +79,7 @@ struct LogFeedTests {
         #expect(lead.withLock { $0 } <= LogSource.chunkSize)
     }
 
-    @Test("a line that is too long is malformed, and the next one is read")
+    @Test("A line that is too long is malformed, and the next one is read")
     func tooLong() async throws {
         // Its beginning alone would be a good line.
         let long = goodLine().dropLast() + " " + String(repeating: "x", count: 3 * LineSplitter.longestLine) + "\n"
@@ -87,7 +87,7 @@ struct LogFeedTests {
         #expect(summary.requests == 2 && summary.malformed == 1)
     }
 
-    @Test("sizes that no number can hold stop at the largest")
+    @Test("A sum of sizes that no number can hold stops at the maximum")
     func saturates() async throws {
         let line = goodLine().replacingOccurrences(of: " 200 10 ", with: " 600 \(Int.max) ")
         let summary = try await read([try folder.file("log", Data((line + line).utf8))])
@@ -95,7 +95,7 @@ struct LogFeedTests {
         #expect(summary.statusClasses == [2, 0, 0, 0, 0, 0])
     }
 
-    @Test("several files are one summary, with line numbers of their own")
+    @Test("Several files give one summary, and each has its own line numbers")
     func severalFiles() async throws {
         let files = [
             try folder.file("a", Data((goodLine() + "bad").utf8)),

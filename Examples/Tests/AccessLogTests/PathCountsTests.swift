@@ -4,7 +4,7 @@ import Testing
 
 @Suite("PathCounts")
 struct PathCountsTests {
-    @Test("counts exactly while there is room, and orders equals by name")
+    @Test("Counts are exact while there is room, and equal counts are ordered by name")
     func countsExactly() {
         var counts = PathCounts()
         for path in ["/b", "/a", "/c", "/c"] { counts.add(path) }
@@ -14,7 +14,7 @@ struct PathCountsTests {
         #expect(counts.forgotten == 0)
     }
 
-    @Test("with too many paths, a count and what it may have missed enclose the truth")
+    @Test("With too many paths, a count and its possible error enclose the true count")
     func enclosesTruth() {
         var counts = PathCounts(maximumCount: 50)
         var truth: [String: Int] = [:]
@@ -36,7 +36,7 @@ struct PathCountsTests {
         #expect(Set(kept.prefix(5).map(\.path)) == Set((0..<5).map { "/busy/\($0)" }))
     }
 
-    @Test("long paths count by their size")
+    @Test("The total size of the paths stays within its limit")
     func boundsSize() {
         var counts = PathCounts(maximumSize: 10_000)
         for index in 0..<1_000 { counts.add("/\(index)/" + String(repeating: "x", count: 500)) }

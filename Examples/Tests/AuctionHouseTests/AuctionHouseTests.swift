@@ -22,7 +22,7 @@ import Testing
     }
 
     @Test(arguments: [1, 2] as [UInt64])
-    func `Whenever it is killed, no acknowledged bid is lost and no room is damaged`(seed: UInt64) async throws {
+    func `A kill at any time loses no acknowledged bid and damages no room`(seed: UInt64) async throws {
         var random = SplitMix(seed: seed)
         var known = 0
         for crash in 1...(Self.crashes / 2) {
@@ -52,7 +52,7 @@ import Testing
     }
 
     @Test(arguments: [SIGTERM, SIGINT, SIGHUP])
-    func `A signal closes it in order: what is in the rooms is what was acknowledged`(signal: Int32) async throws {
+    func `A signal closes the house, and its rooms have exactly the acknowledged bids`(signal: Int32) async throws {
         let running = try program(["run", folder, "--rooms", "20", "--bids", "1000000", "--watchers", "100"])
         while receipts.count < 20 && running.isRunning { try await Task.sleep(for: .milliseconds(1)) }
         running.send(signal)
@@ -63,7 +63,8 @@ import Testing
         #expect(bids.count == Set(bids).count && Set(bids) == Set(receipts))
     }
 
-    @Test func `It ends when all bids are made, and goes on with the rooms the next time`() async throws {
+    @Test func `The program ends when all bids are made, and continues with the same rooms the next time`() async throws
+    {
         let few = ["run", folder, "--rooms", "5", "--bids", "50", "--watchers", "10", "--latency", "0"]
         let first = try await program(few).finish()
         #expect(first.status == 0 && first.errors == "")
@@ -74,7 +75,7 @@ import Testing
         #expect(try rooms().values.reduce(0) { $0 + $1.bids.count } == receipts.count)
     }
 
-    @Test func `What is lost is told of`() async throws {
+    @Test func `A lost bid is reported`() async throws {
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
         try "3 1 5\n".write(toFile: folder + "/receipts", atomically: true, encoding: .utf8)
         let (status, output, errors) = try await program(["check", folder]).finish()
@@ -83,7 +84,7 @@ import Testing
     }
 
     @Test(arguments: ["3", "3 1", "3 1 5"])
-    func `A receipt that was cut short acknowledges nothing, and the next begins on a line of its own`(
+    func `A receipt that was cut short acknowledges nothing, and the next begins on its own line`(
         cut: String
     ) async throws {
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
@@ -98,7 +99,7 @@ import Testing
     }
 
     @Test(arguments: ["3 1", "3 1 5 5", "3 x 1 5", "3  1 5", "", "é"])
-    func `A line that is no receipt is told of`(line: String) async throws {
+    func `A line that is not a receipt is reported`(line: String) async throws {
         try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
         try "\(line)\n".write(toFile: folder + "/receipts", atomically: true, encoding: .utf8)
         let (status, output, errors) = try await program(["check", folder]).finish()
@@ -107,7 +108,7 @@ import Testing
             errors == "auction-house: \(folder)/receipts:1: is not a receipt; no bid on the other lines is lost\n")
     }
 
-    @Test func `A damaged room is told of until it is mended; check moves nothing, and run does not begin it anew`()
+    @Test func `A damaged room is reported until it is repaired; check does not move it, and run does not replace it`()
         async throws
     {
         let few = ["run", folder, "--rooms", "1", "--bids", "9", "--watchers", "0", "--latency", "0"]
@@ -144,12 +145,12 @@ import Testing
         (["run", "/dev/null/house"], 1, "auction-house: /dev/null/house: Not a directory\n"),
         (["check", "/nowhere"], 1, "auction-house: /nowhere/receipts: No such file or directory\n"),
     ])
-    func `What fails is one line and status 1`(arguments: [String], status: Int32, errors: String) async throws {
+    func `A failure gives one line and status 1`(arguments: [String], status: Int32, errors: String) async throws {
         let result = try await program(arguments).finish()
         #expect(result.status == status && result.output == "" && result.errors == errors)
     }
 
-    @Test func `A mistake in the options is a usage error, and help names them`() async throws {
+    @Test func `A mistake in the options is a usage error, and the help names them`() async throws {
         let mistake = try await program(["run", folder, "--rooms=0"]).finish()
         #expect(mistake.status == 64 && mistake.errors.hasPrefix("Error: --rooms must be at least 1.\nUsage: "))
         let help = try await program(["run", "--help"]).finish()
@@ -158,7 +159,7 @@ import Testing
     }
 
     #if os(Linux)
-        @Test func `What cannot be printed is one line and status 1`() async throws {
+        @Test func `Output that cannot be printed gives one line and status 1`() async throws {
             let result = try await program(
                 ["run", folder, "--bids", "1", "--watchers", "0"], output: FileHandle(forWritingAtPath: "/dev/full")
             ).finish()

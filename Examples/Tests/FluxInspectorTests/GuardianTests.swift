@@ -19,7 +19,7 @@ private struct PeerContext: RequestContext, RemoteAddressRequestContext {
     }
 }
 
-@Suite("Who may look", .timeLimit(.minutes(3)))
+@Suite("Access to the inspector", .timeLimit(.minutes(3)))
 struct GuardianTests {
     /// Sends a request to a router, as if from another address.
     private func answer(
@@ -43,7 +43,7 @@ struct GuardianTests {
     ]
 
     @Test(
-        "HEAD is answered as GET is, with nothing in it, and to the same",
+        "HEAD is answered like GET, without a body and for the same clients",
         arguments: paths.filter { $0 != "/inspect/stream" })
     func head(path: String) async throws {
         let (get, head) = (try await answer(to: path, from: "::1"), try await answer(.head, to: path, from: "::1"))
@@ -56,19 +56,19 @@ struct GuardianTests {
         #expect(refused.status == .forbidden && refused.body.readableBytes == 0)
     }
 
-    @Test("without a token lets in this machine", arguments: ["127.0.0.1", "127.8.7.6", "::1", "::ffff:127.0.0.1"])
+    @Test("Without a token this machine has access", arguments: ["127.0.0.1", "127.8.7.6", "::1", "::ffff:127.0.0.1"])
     func loopback(peer: String) async throws {
         #expect(try await answer(from: peer).status == .ok)
     }
 
-    @Test("without a token lets in nobody else, wherever they ask", arguments: paths)
+    @Test("Without a token no other machine has access, on any path", arguments: paths)
     func elsewhere(path: String) async throws {
         for peer in ["192.168.0.7", "10.127.0.1", "1.127.0.0", "::2", "::ffff:8.8.8.8", nil] {
             #expect(try await answer(to: path, from: peer).status == .forbidden, "\(peer ?? "unknown")")
         }
     }
 
-    @Test("without a token refuses what a proxy of this machine has forwarded")
+    @Test("Without a token, a request forwarded by a proxy of this machine is refused")
     func forwarded() async throws {
         for name in ["Forwarded", "Via", "x-forwarded-for", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-IP"] {
             let headers: HTTPFields = [try #require(HTTPField.Name(name)): "8.8.8.8"]
@@ -76,7 +76,7 @@ struct GuardianTests {
         }
     }
 
-    @Test("without a token refuses a page of another site that leads here by a name of its own")
+    @Test("Without a token, a request to a foreign host name is refused")
     func rebinding() async throws {
         try await serving(FluxInspector(limit: 10)) { served in
             for host in ["localhost:\(served.port)", "127.0.0.1", "[::1]:80", "LocalHost"] {
@@ -92,7 +92,7 @@ struct GuardianTests {
         }
     }
 
-    @Test("with a token lets in who has it, from wherever, and nobody else", arguments: paths)
+    @Test("With a token, each client that has it has access from anywhere, and no other", arguments: paths)
     func token(path: String) async throws {
         #expect(try await answer(to: path, from: "127.0.0.1", token: "open sesame").status == .unauthorized)
         for wrong in ["Bearer open", "Bearer open sesamE", "Bearer ", "open sesame", "Basic open sesame"] {
@@ -107,7 +107,7 @@ struct GuardianTests {
         #expect(known.status == (path.contains("1") ? .notFound : .ok))
     }
 
-    @Test("takes a token in the address once, and sets a cookie that no script and no other site gets")
+    @Test("A token in the address sets a cookie that no script and no other site gets")
     func cookie() async throws {
         try await serving(FluxInspector(limit: 10), token: "open sesame") { served in
             try await #expect(served.get("/inspect?token=open").status == .unauthorized)
@@ -126,7 +126,7 @@ struct GuardianTests {
         }
     }
 
-    @Test("leaves the cookies of other servers of this machine alone")
+    @Test("The cookies of other servers on this machine stay valid")
     func neighbours() async throws {
         @Sendable func cookie(_ served: Served) async throws -> Substring {
             let page = try await served.get("/inspect?token=secret")
@@ -143,7 +143,7 @@ struct GuardianTests {
         }
     }
 
-    @Test("serves a page without a script or style in it, and tells browsers to run none but its own")
+    @Test("The page has no script or style in it, and its policy allows only its own files")
     func page() async throws {
         let page = try await answer(from: "127.0.0.1")
         let html = String(buffer: page.body)

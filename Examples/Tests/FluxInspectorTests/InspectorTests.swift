@@ -12,7 +12,7 @@ struct InspectorTests {
     private let inspector = FluxInspector(limit: 10_000)
     private let store = FluxStore(initialState: Shop(), dispatcher: nil)
 
-    @Test("tells of an event, its actions and its end, what each changed, and which event it came from")
+    @Test("The inspector shows an event, its actions and its end, what each changed, and its origin")
     func facts() async throws {
         inspector.inspect(store, name: "corner shop")
         let creator = FluxActionCreator<OrderConverter>(store: store)
@@ -45,7 +45,7 @@ struct InspectorTests {
         }
     }
 
-    @Test("shows a state at any action without touching the store")
+    @Test("The inspector shows a state at any action without touching the store")
     func timeTravel() async throws {
         inspector.inspect(store)
         for count in 1...3 { store.dispatch(action: .add("milk", count: count)) }
@@ -58,7 +58,7 @@ struct InspectorTests {
         }
     }
 
-    @Test("tells a change that no action of the state made: another state, a reaction")
+    @Test("The inspector shows a change by a reaction or by another state")
     func otherChanges() async throws {
         struct Delivery: FluxAction { var item: String }
         struct Idle: FluxAction {}
@@ -89,7 +89,7 @@ struct InspectorTests {
         reaction.remove()
     }
 
-    @Test("shows what changed in silence with the next change that is announced")
+    @Test("The inspector shows a silent change with the next announced one")
     func silence() async throws {
         inspector.inspect(store)
         store.dispatch(action: .whisper("psst"))
@@ -103,7 +103,7 @@ struct InspectorTests {
         }
     }
 
-    @Test("tells of an event that fails, and of each attempt")
+    @Test("The inspector shows an event that fails, and each of its attempts")
     func failure() async throws {
         inspector.inspect(store)
         let creator = FluxActionCreator<OrderConverter>(
@@ -117,7 +117,7 @@ struct InspectorTests {
         }
     }
 
-    @Test("shows the stores of a dispatcher as they come and go, and the events that go there")
+    @Test("The inspector shows the stores of a dispatcher as they come and go, and the events sent there")
     func dispatcher() async throws {
         let dispatcher = FluxDispatcher()
         inspector.inspect(dispatcher, name: "town")
@@ -146,7 +146,7 @@ struct InspectorTests {
         }
     }
 
-    @Test("shows a store once that is inspected by itself and by way of its dispatcher, until both have ended")
+    @Test("A store inspected by itself and through its dispatcher is shown once, until both have ended")
     func twice() async throws {
         let dispatcher = FluxDispatcher()
         dispatcher.attach(store)
@@ -169,7 +169,7 @@ struct InspectorTests {
 
     // MARK: - Memory and cost
 
-    @Test("keeps as many rows as it was told, and lets the states of the others go")
+    @Test("The inspector keeps as many rows as its limit, and releases the states of the others")
     func ring() async throws {
         let inspector = FluxInspector(limit: 10)
         let store = FluxStore(initialState: Bag(), dispatcher: nil)
@@ -196,7 +196,7 @@ struct InspectorTests {
     }
 
     @Test(
-        "leaves nothing with a store that outlives it, whether it was on or off, nor with one that it inspects no more")
+        "An inspector leaves nothing with a store once it is released, on or off, or inspects it no more")
     func inspectorLeavesNothing() async throws {
         let dispatcher = FluxDispatcher()
         dispatcher.attach(store)
@@ -225,7 +225,7 @@ struct InspectorTests {
         #expect(watches() == 0)
     }
 
-    @Test("lets go of a store, and of all it has noted of it, when the store goes")
+    @Test("The inspector releases a store, and all it has recorded about it, when the store is released")
     func storeGoes() async throws {
         let tokens = Tokens()
         var store: FluxStore<Bag>? = FluxStore(initialState: Bag(token: tokens.make()), dispatcher: nil)
@@ -238,7 +238,7 @@ struct InspectorTests {
         #expect(handle == nil)
     }
 
-    @Test("does not keep a store that goes while it is off")
+    @Test("The inspector does not retain a store that is released while the inspector is off")
     func storeGoesWhileOff() async throws {
         let tokens = Tokens()
         inspector.isEnabled = false
@@ -250,7 +250,7 @@ struct InspectorTests {
         inspector.isEnabled = true
     }
 
-    @Test("lets a store go on by itself when the inspector goes")
+    @Test("A store continues by itself when the inspector is released")
     func inspectorGoes() async throws {
         let dispatcher = FluxDispatcher()
         let tokens = Tokens()
@@ -266,7 +266,7 @@ struct InspectorTests {
         try await eventually("only the state of the store is left") { tokens.alive == 1 }
     }
 
-    @Test("looks on at nothing and keeps nothing while it is off, and begins anew when it is on again")
+    @Test("The inspector observes and keeps nothing while it is off, and starts over when it is on again")
     func off() async throws {
         let dispatcher = FluxDispatcher()
         let tokens = Tokens()
@@ -290,7 +290,7 @@ struct InspectorTests {
         }
     }
 
-    @Test("shows nowhere what is to be hidden")
+    @Test("The inspector shows hidden values nowhere")
     func hidden() async throws {
         let inspector = FluxInspector(limit: 100) { name, value in name == "password" || name == "secret" }
         inspector.inspect(store)
@@ -335,7 +335,7 @@ struct InspectorTests {
         }
     }
 
-    @Test("hides keys as it hides values, and shows objects that lead back to themselves once")
+    @Test("The inspector hides keys as it hides values, and shows objects in a cycle once")
     func hiddenKeys() async throws {
         let inspector = FluxInspector(limit: 100) { _, value in value is Vault.Key }
         let store = FluxStore(initialState: Vault(), dispatcher: nil)
@@ -378,7 +378,7 @@ struct InspectorTests {
         }
     }
 
-    @Test("shows the difference where one object took the place of another, also where both were shown before")
+    @Test("The inspector shows a difference when one object replaces another, even one shown before")
     func sharedObjects() async throws {
         let inspector = FluxInspector(limit: 100) { name, _ in name == "password" }
         let cards = [Choice.Card("one"), Choice.Card("two")]
@@ -430,7 +430,7 @@ struct InspectorTests {
         }
     }
 
-    @Test("shows as much of a value as one can look at, however deep and large it is")
+    @Test("The inspector shows a readable part of a value, however deep and large it is")
     func large() async throws {
         let store = FluxStore(initialState: Heap(), dispatcher: nil)
         inspector.inspect(store)
@@ -456,7 +456,7 @@ struct InspectorTests {
         }
     }
 
-    @Test("tells what was moved from what was changed where values have an identity")
+    @Test("The inspector distinguishes moved from changed values if they have an identity")
     func moved() async throws {
         let store = FluxStore(initialState: Heap(), dispatcher: nil)
         inspector.inspect(store)
@@ -475,7 +475,7 @@ struct InspectorTests {
         }
     }
 
-    @Test("makes no text that nobody waits for any more")
+    @Test("A rendering that no request waits for any more is skipped")
     func unwanted() async throws {
         let (begun, goOn) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
         let made = FluxLock(0)
@@ -503,7 +503,7 @@ struct InspectorTests {
 
     // MARK: - Readers
 
-    @Test("brings every one of thousands of actions to who reads, in order, while they are made")
+    @Test("A reader gets every one of thousands of actions in order, while they are applied")
     func manyActions() async throws {
         inspector.inspect(store)
         try await serving(inspector) { [store] served in
@@ -522,7 +522,7 @@ struct InspectorTests {
         }
     }
 
-    @Test("goes on behind the last row that was read, and begins anew where the program was started anew")
+    @Test("A reader resumes after its last row, or from the first one if the program was restarted")
     func resumes() async throws {
         inspector.inspect(store)
         for _ in 1...5 { store.dispatch(action: .look) }
@@ -537,7 +537,7 @@ struct InspectorTests {
     }
 
     @Test(
-        "refuses a body, read or not, and shuts down whether the rest of it comes or not",
+        "A request with a body is refused, read or not, and does not prevent the shutdown",
         arguments: ["stream", "stores/1"])
     func body(path: String) async throws {
         inspector.inspect(store)
@@ -559,7 +559,7 @@ struct InspectorTests {
         clients.withLock { #expect($0.count == 4) }
     }
 
-    @Test("delays nobody for somebody who reads nothing, and shuts down in spite of those who still read")
+    @Test("A client that reads nothing delays no other, and open streams do not prevent the shutdown")
     func deafReader() async throws {
         inspector.inspect(store)
         let text = String(repeating: "x", count: 150)

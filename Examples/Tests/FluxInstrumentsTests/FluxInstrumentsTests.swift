@@ -36,7 +36,7 @@ import Testing
         creator = FluxActionCreator(dispatcher: dispatcher)
     }
 
-    @Test func `A logger gets a line for what was fired, dispatched and applied`() async {
+    @Test func `A logger gets a line for each event fired and each action dispatched and applied`() async {
         let lines = Lines()
         var logger = Logger(label: "flux") { _ in lines }
         logger.logLevel = .debug
@@ -47,7 +47,7 @@ import Testing
         #expect(lines.all[2].contains("store=FluxStore<Clicks>") && lines.all[2].contains("revision=1"))
     }
 
-    @Test func `Metrics count actions and changes, and time both`() async throws {
+    @Test func `Metrics count events, actions and changes, and time the applied actions`() async throws {
         let metrics = TestMetrics()
         MetricsSystem.bootstrapInternal(metrics)
         dispatcher.instrument(FluxMetrics(label: "flux"))
@@ -64,7 +64,7 @@ import Testing
         #expect(try metrics.expectTimer("store.applied").values.count == 2)
     }
 
-    @Test func `A tracer gets a span for each action, with the origin of its event`() async {
+    @Test func `A tracer gets a span for each event and each action, with the same origin`() async {
         let tracer = InMemoryTracer()
         dispatcher.instrument(FluxTracing(tracer))
         creator.fire(Clicking.Event())

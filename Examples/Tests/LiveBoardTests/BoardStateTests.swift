@@ -26,7 +26,7 @@ import Testing
         return state.revision
     }
 
-    @Test("Whatever is done, a copy that applies the changes is the same board, and so is one from the log")
+    @Test("A copy that applies all changes, or replays the log, equals the board")
     func copies() throws {
         for seed in 1...20 as ClosedRange<UInt64> {
             var random = SplitMix(seed: seed)
@@ -63,7 +63,7 @@ import Testing
     }
 
     @Test(
-        "What an older program has written to a log is read, and a revision that it made is known by its number alone")
+        "A log written by an older program is read, and its revisions are known by number alone")
     func olderLog() throws {
         var state = fresh()
         for line in [
@@ -87,7 +87,7 @@ import Testing
         #expect(KnownRevision("") == nil && KnownRevision("-1") == nil && KnownRevision("x-1") == nil)
     }
 
-    @Test("Who has done something alone takes back all of it, one after the other, up to the beginning")
+    @Test("A client that made all changes alone can undo each of them, back to the beginning")
     func undoAll() throws {
         for seed in 1...20 as ClosedRange<UInt64> {
             var random = SplitMix(seed: seed)
@@ -102,7 +102,7 @@ import Testing
         }
     }
 
-    @Test("What others have changed since is not taken back, and neither is what others have done")
+    @Test("An undo reverts neither changes of others nor what others have changed since")
     func undoAmongOthers() throws {
         var state = fresh()
         let edit = try perform(.editCard(card: "c4", title: "Mine", text: "", revision: 1), on: &state, by: "ann")
@@ -118,7 +118,7 @@ import Testing
         #expect(state.board.card("c4")?.title == Board.welcome.card("c4")?.title)
     }
 
-    @Test("A list is not taken back once another has renamed it, or put a card into it")
+    @Test("A list is not undone once another client has renamed it, or put a card into it")
     func undoOfLists() throws {
         var state = fresh()
         try perform(.addList(title: "Mine"), on: &state, by: "ann")
@@ -133,7 +133,7 @@ import Testing
         #expect(words(state.board) == words(.welcome))
     }
 
-    @Test("A card whose list has gone cannot come back, and comes back where its list does")
+    @Test("A removed card cannot come back while its list is gone")
     func undoOfRemovals() throws {
         var state = fresh()
         try perform(.removeCard(card: "c6"), on: &state, by: "ann")
@@ -144,7 +144,7 @@ import Testing
         #expect(words(state.board) == words(.welcome))
     }
 
-    @Test("Ids are never used twice, also after what had them was removed")
+    @Test("An id is never used twice, even after its card or list was removed")
     func ids() throws {
         var state = fresh()
         try perform(.addList(title: "A"), on: &state)
@@ -154,7 +154,7 @@ import Testing
         #expect(state.board.lists[0].cards.last?.id == "c10")
     }
 
-    @Test("An edit of an old revision is refused with the card as it is; the same edit again has nothing to do")
+    @Test("An edit of an old revision is refused with the current card; the same edit again changes nothing")
     func stale() throws {
         var state = fresh()
         let revision = try perform(.editCard(card: "c4", title: "A", text: "a", revision: 1), on: &state)
@@ -170,7 +170,7 @@ import Testing
         #expect(state.board.lists[2].cards.last?.title == "B")
     }
 
-    @Test("The newest 500 changes are kept, and fewer where they are large")
+    @Test("The newest 500 changes are kept, or fewer if they are large")
     func kept() throws {
         var state = fresh()
         for number in 1...700 { try perform(.rename(title: "\(number)"), on: &state) }
@@ -184,7 +184,7 @@ import Testing
         #expect((200...300).contains(state.changes.count))
     }
 
-    @Test("What would make a board larger than it may be is refused wherever that is decided, and all else goes")
+    @Test("A command that would make a board too large is refused wherever it is decided; others are not")
     func bytes() throws {
         var state = fresh()
         let text = String(repeating: "x", count: 2_000)
@@ -219,7 +219,7 @@ import Testing
     // MARK: - On a log that several servers share
 
     @Test(
-        "Servers that decide on commands where these are applied come to the same, and what does not fit changes nothing"
+        "Servers that decide on the same commands reach the same state, and refused ones change nothing"
     )
     func decided() throws {
         for seed in 1...3 as ClosedRange<UInt64> {
@@ -252,7 +252,7 @@ import Testing
         }
     }
 
-    @Test("The catalogue has the newest title of a board, in whatever order servers tell of it")
+    @Test("The catalogue has the newest title of a board, in whatever order servers report it")
     func titles() throws {
         var catalogue = Catalogue()
         _ = catalogue.handle(action: .add(.welcome, "First", limit: 9))

@@ -10,7 +10,7 @@ import Testing
 
     init() throws { folder = try TemporaryFolder() }
 
-    @Test("A fresh start has a welcome board, and its page with all its files")
+    @Test("A fresh start has a welcome board, and serves its page with all files")
     func pages() async throws {
         let server = try await Server(folder)
         let (revision, board) = try await server.board()
@@ -39,7 +39,7 @@ import Testing
         #expect(try await server.ask("GET", "/health").text == #"{"status":"ok"}"#)
     }
 
-    @Test("Every command changes the board, and its answer has the revision that has it")
+    @Test("Every command changes the board, and its answer has the new revision")
     func commands() async throws {
         let server = try await Server(folder)
         let list = try await server.done(#"{"type":"addList","title":" New  "}"#)
@@ -72,7 +72,7 @@ import Testing
         #expect(try await server.command(#"{"type":"undo"}"#, by: "somebody-else").problem == "nothing-to-undo")
     }
 
-    @Test("A client that waits to be told to go on before it sends a body is told so, and then gets its answer")
+    @Test("A client that expects 100 Continue before its body gets it, and then its answer")
     func expectation() async throws {
         let server = try await Server(folder)
         let connection = try RawConnection(port: server.port)
@@ -95,7 +95,7 @@ import Testing
         #expect(await old.read()?.contains(" 200 OK\r\n") == true, "HTTP/1.0 knows nothing of going on.")
     }
 
-    @Test("A client of HTTP/1.0 gets a stream that is not in chunks, and ends with the connection")
+    @Test("A client of HTTP/1.0 gets a stream that is not chunked, and ends with the connection")
     func oldClients() async throws {
         let server = try await Server(folder)
         let old = try RawConnection(port: server.port)
@@ -109,7 +109,7 @@ import Testing
         #expect(await status == 0)
     }
 
-    @Test("A client that asks by HTTP/1.0 and by HTTP/1.1 at once is answered by both")
+    @Test("A client that mixes requests of HTTP/1.0 and HTTP/1.1 gets an answer to both")
     func mixedVersions() async throws {
         let server = try await Server(folder)
         let mixed = try RawConnection(port: server.port)
@@ -120,7 +120,7 @@ import Testing
     }
 
     @Test(
-        "A head that cannot be read is told of as a problem, with the end of the connection",
+        "An unreadable head is answered with a problem, and the connection is closed",
         arguments: [
             "FOO BAR", "GET /\u{fc} HTTP/1.1\r\nHost: a", "GET /health HTTP/1.1\r\nHost: a\r\nContent-Length: -5",
             "GET /health HTTP/1.1\r\nHost: a\r\nX: \(String(repeating: "a", count: 100_000))",
@@ -135,7 +135,7 @@ import Testing
         #expect(answer.hasSuffix("}"), "\(answer)")
     }
 
-    @Test("Boards are made, listed by their titles as they are now, and known after a restart")
+    @Test("Boards are created, listed by their current titles, and known after a restart")
     func boards() async throws {
         let server = try await Server(folder)
         let made = try await server.ask("POST", "/boards", #"{"title":"Plans"}"#)
@@ -154,7 +154,7 @@ import Testing
     }
 
     @Test(
-        "However many boards are asked for at once, no more are made than there may be, and nothing is left of others")
+        "Concurrent requests create no more boards than the limit, and refused ones leave nothing")
     func crowded() async throws {
         let server = try await Server(folder, "--boards", "4")
         let answers = try await withThrowingTaskGroup { group in
@@ -172,7 +172,7 @@ import Testing
             Set(files.filter { $0.hasPrefix("board-") }) == Set(boards.map { "board-\($0["id"] ?? "").sqlite" }))
     }
 
-    @Test("A board that nobody needs is put away, and comes back as it was")
+    @Test("An unused board is evicted, and comes back unchanged")
     func idle() async throws {
         let server = try await Server(folder, "--idle", "0", "--open-boards", "1")
         let isPutAway = { @Sendable in
@@ -184,7 +184,7 @@ import Testing
         #expect(try await server.done(#"{"type":"rename","title":"B"}"#).revision == 3)
     }
 
-    @Test("A board that is put away right after it was renamed is listed by its new title")
+    @Test("A board that is evicted right after a rename is listed by its new title")
     func renamedAndPutAway() async throws {
         let server = try await Server(folder, "--idle", "0")
         for number in 1...40 {
@@ -198,7 +198,7 @@ import Testing
         #expect(boards.count == 41 && !boards.contains { $0["title"] == "old" })
     }
 
-    @Test("What is wrong is told as a problem, and changes nothing")
+    @Test("A wrong request is answered with a problem, and changes nothing")
     func problems() async throws {
         let server = try await Server(folder, "--boards", "1", "--cards", "5", "--board-bytes", "5000")
         let path = "/boards/welcome/commands?client=somebody"
@@ -261,7 +261,7 @@ import Testing
         #expect(try await server.ask("GET", "/boards").fields?.boards?.count == 1)
     }
 
-    @Test("Of edits of one card at the same time one is made, and the others hear that it is busy or has changed")
+    @Test("One of several concurrent edits of a card succeeds, and the others are busy or stale")
     func edits() async throws {
         let server = try await Server(folder)
         try await eventually("an edit that comes while another is on its way to the disk") {
@@ -282,7 +282,7 @@ import Testing
         }
     }
 
-    @Test("A house that is full says so, and what it does not say so of is done")
+    @Test("An overloaded server says so, and performs every command that it does not refuse")
     func overloaded() async throws {
         let server = try await Server(folder, "--commands", "1", "--waiting", "2")
         let answers = try await withThrowingTaskGroup(of: Server.Answer.self) { group in

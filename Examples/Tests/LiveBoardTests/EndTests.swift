@@ -76,7 +76,7 @@ import Testing
         var sum: Int { counters.withLock { $0.reduce(0) { $0 + $1.acknowledged } } }
     }
 
-    @Test("Whenever it is killed, nothing acknowledged is lost, and what a watcher was shown stays")
+    @Test("A kill at any time loses no acknowledged change and none that a watcher was shown")
     func kills() async throws {
         var random = SystemRandomNumberGenerator()
         let counters = Counters()
@@ -108,7 +108,7 @@ import Testing
     }
 
     @Test(
-        "A signal ends the streams and takes no more commands; all that was acknowledged is saved",
+        "A signal ends the streams and refuses further commands, and acknowledged changes are saved",
         arguments: [
             SIGTERM, SIGINT,
         ])
@@ -129,7 +129,7 @@ import Testing
         try await counters.open(try await Server(folder), "after it")
     }
 
-    @Test("Clients that read nothing and send half a request do not keep it from ending within its deadline")
+    @Test("Clients that read nothing or send half a request do not delay the end past its deadline")
     func stuck() async throws {
         let server = try await Server(folder, "--deadline", "4")
         let text = String(repeating: "x", count: 4_000)
@@ -152,7 +152,7 @@ import Testing
         withExtendedLifetime((stuck, half)) {}
     }
 
-    @Test("A client that takes nothing of what it has asked for is cut off, and others are served")
+    @Test("A client that reads none of its answers is cut off, and others are served")
     func unread() async throws {
         let server = try await Server(folder, "--slow", "1")
         let ask = "GET /board.js HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -163,7 +163,7 @@ import Testing
         #expect(try await server.ask("GET", "/health").status == 200)
     }
 
-    @Test("Who comes when there are as many connections as there may be is served once one of them has ended")
+    @Test("A client above the maximum number of connections is served once another one ends")
     func connections() async throws {
         let server = try await Server(folder, "--connections", "2")
         let ask = "GET /health HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -192,7 +192,7 @@ import Testing
         withExtendedLifetime(busy) {}
     }
 
-    @Test("A disk that takes no more is told to each who asks, and what was acknowledged is there afterwards")
+    @Test("A full disk is reported to each client, and acknowledged changes are there afterwards")
     func fullDisk() async throws {
         let server = try await Server(folder, blocks: 400, "--deadline", "2")
         let text = String(repeating: "x", count: 4_000)
@@ -220,7 +220,7 @@ import Testing
     }
 
     @Test(
-        "A start on a disk that has no room says which file it is about and what may be wrong, and the next goes well")
+        "A start on a full disk names the file and the likely cause, and the next start succeeds")
     func startWithoutRoom() async throws {
         let path = folder.url.appending(component: "data").path
         // In blocks of 512 bytes, as on a full disk: less than a page of a database, but enough for the message.
@@ -238,7 +238,7 @@ import Testing
     }
 
     #if os(Linux)  // Elsewhere there is no prlimit.
-        @Test("While the disk takes nothing each is told what is true, health says so, and then all goes on by itself")
+        @Test("While the disk is full, answers and health say so, and afterwards everything continues")
         func fullForAWhile() async throws {
             let server = try await Server(folder, blocks: 1 << 20, "--idle", "0")
             let id = try #require(try await server.ask("POST", "/boards", #"{"title":"Plans"}"#).fields?.id)
@@ -284,7 +284,7 @@ import Testing
             #expect(await server.end() == 0)
         }
 
-        @Test("That a board cannot be put away is told once, however often that is tried, and that it could be then")
+        @Test("A board that cannot be evicted is reported once, and so is its later eviction")
         func putAway() async throws {
             let server = try await Server(folder, blocks: 400, "--idle", "0")
             try await {
@@ -307,7 +307,7 @@ import Testing
         folder.url.appending(component: "data").appending(component: "board-\(board).sqlite")
     }
 
-    @Test("A board whose file is taken away while it is open is lost, and all others go on")
+    @Test("A board whose file is deleted while it is open is lost, and all others continue")
     func takenAway() async throws {
         var server = try await Server(folder)
         let id = try #require(try await server.ask("POST", "/boards", #"{"title":"Plans"}"#).fields?.id)
@@ -334,7 +334,7 @@ import Testing
         #expect(await server.end() == 0)
     }
 
-    @Test("Boards that take long to open, as on a slow disk, keep nobody else from an answer")
+    @Test("Boards that take long to open do not delay other requests")
     func slowToOpen() async throws {
         var server = try await Server(folder)
         var ids: [String] = []
@@ -360,7 +360,7 @@ import Testing
         #expect(!files.contains { $0.hasSuffix("-wal") }, "Each is closed before the program ends: \(files)")
     }
 
-    @Test("A board that is lost waits for no disk, whether that was full before or is full later")
+    @Test("A lost board does not wait for the disk, whether that is full before or after")
     func lostWhileFull() {
         struct Full: Error {}
         let (disk, path) = (Disk(), "board-a.sqlite")
@@ -379,7 +379,7 @@ import Testing
         mutating func handle(action: Action) -> Held? { nil }
     }
 
-    @Test("Where the system allows few open files there are fewer connections, and who comes then waits")
+    @Test("With few open files allowed, the server accepts fewer connections, and more clients wait")
     func fewFiles() async throws {
         let server = try await Server(folder, after: "ulimit -n \(128 + 3 * ProcessInfo.processInfo.processorCount)")
         #expect(server.program.errors.contains("fewer connections"), "\(server.program.errors)")
@@ -392,7 +392,7 @@ import Testing
     }
 
     @Test(
-        "A board whose file is gone, or has nothing in it, is not shown as an empty one, and is there once that is back"
+        "A board whose file is gone or empty is not shown as an empty one, and returns with its file"
     )
     func lost() async throws {
         var server = try await Server(folder)
@@ -443,7 +443,7 @@ import Testing
         #expect(lost.status == 1 && lost.errors.contains("board-\(id).sqlite exists"), "\(lost.errors)")
     }
 
-    @Test("A client that sends a byte now and then is cut off, whatever it sends, and so is one that sends nothing")
+    @Test("A client that sends nothing, or a byte now and then, is cut off, whatever it sends")
     func trickles() async throws {
         let server = try await Server(folder)
         let post = "POST /boards HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n"
@@ -469,7 +469,7 @@ import Testing
         #expect(try await server.board().revision == 1)
     }
 
-    @Test("What is no HTTP, or too long for a head, is refused, and the next is served")
+    @Test("A request that is not HTTP, or has too long a head, is refused, and the next one is served")
     func nonsense() async throws {
         let server = try await Server(folder)
         for text in [
@@ -489,7 +489,7 @@ import Testing
         #expect(metrics.contains(#"status_code="400""#) && !metrics.contains(#""500""#), "\(metrics)")
     }
 
-    @Test("A second start on the same folder says that it is in use, and the first goes on")
+    @Test("A second start on the same folder reports that it is in use, and the first continues")
     func second() async throws {
         let server = try await Server(folder)
         let path = folder.url.appending(component: "data").path
@@ -500,7 +500,7 @@ import Testing
         try await server.done(#"{"type":"rename","title":"A"}"#)
     }
 
-    @Test("What cannot be opened, and mistakes in the options, are told in one line")
+    @Test("Paths that cannot be opened and mistakes in the options are reported in one line")
     func mistakes() async throws {
         let server = try await Server(folder)
         let other = folder.url.appending(component: "other").path

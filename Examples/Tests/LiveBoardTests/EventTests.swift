@@ -10,7 +10,7 @@ import Testing
 
     init() throws { folder = try TemporaryFolder() }
 
-    @Test("A watcher gets the state first, then each change once, and its copy is the board")
+    @Test("A watcher gets the state first, then each change once, and its copy equals the board")
     func changes() async throws {
         let server = try await Server(folder)
         let stream = try await server.watch()
@@ -35,7 +35,7 @@ import Testing
         #expect(try await server.board() == (21, board))
     }
 
-    @Test("Who comes back gets the changes that it has missed, also after a restart, or the state where they are gone")
+    @Test("A returning watcher gets the changes it missed, also after a restart, or the state if they are gone")
     func comingBack() async throws {
         var server = try await Server(folder)
         for number in 2...5 { try await server.done(#"{"type":"rename","title":"\#(number)"}"#) }
@@ -66,7 +66,7 @@ import Testing
     }
 
     @Test(
-        "Who comes back after an older copy was restored is sent the board where its own was another, and else what it missed"
+        "After a restore a returning watcher gets the changes it missed, or the board if its own was another"
     )
     func restoredCopy() async throws {
         let data = folder.url.appending(component: "data")
@@ -106,7 +106,7 @@ import Testing
         }
     }
 
-    @Test("Everybody hears who is here, as people come and go, and is not told of those who only watch")
+    @Test("Watchers are notified as people come and go, but not of clients that only watch")
     func here() async throws {
         let server = try await Server(folder)
         let ann = try await server.watch("?client=ann-ann-ann&name=Ann%20%3Cb%3E")
@@ -132,7 +132,7 @@ import Testing
         return try #require(joined)
     }
 
-    @Test("A state that does not follow from what was shown is shown whole, and so is whether it can be changed")
+    @Test("A state that does not follow from the last one is sent whole, and a change of access is sent")
     func anew() async throws {
         var (wrong, right) = (BoardState(), BoardState())
         _ = wrong.apply(.found(Board(title: "Wrong", lists: [])))
@@ -154,7 +154,7 @@ import Testing
         #expect(shown.frames.map { String(buffer: $0) }.first?.contains("Right") == true)
     }
 
-    @Test("A frame is kept while somebody has still to come for it, and no longer")
+    @Test("A frame is kept while a watcher has yet to fetch it, and no longer")
     func kept() async throws {
         let feed = Feed(BoardState())
         feed.beat()
@@ -181,7 +181,7 @@ import Testing
         #expect(feed.balance.kept == 0)
     }
 
-    @Test("One who has gone is known to be gone, though nothing was to be sent")
+    @Test("A watcher that has gone is noticed even if nothing is to be sent")
     func gone() async throws {
         let server = try await Server(folder)
         try await {
@@ -195,7 +195,7 @@ import Testing
         }
     }
 
-    @Test("One who does not read holds up nobody and keeps nothing, and gets the newest state when it reads again")
+    @Test("A client that does not read delays no other, uses no memory, and later gets the newest state")
     func slow() async throws {
         let server = try await Server(folder, "--slow", "600")
         try await fill(server)
@@ -222,7 +222,7 @@ import Testing
         #expect(try await !server.ask("GET", "/metrics").text.contains("\nlive_board_skips_total 0\n"))
     }
 
-    @Test("Who closes their side right behind the request is there no longer")
+    @Test("A client that closes its side right after the request does not stay a watcher")
     func closedAtOnce() async throws {
         let server = try await Server(folder)
         for _ in 1...20 {
@@ -236,7 +236,7 @@ import Testing
         }
     }
 
-    @Test("Who takes a stream in drips is cut off as who takes nothing is, and who reads it is not")
+    @Test("A client that reads a stream in drips is cut off like one that reads nothing")
     func drips() async throws {
         let server = try await Server(folder, "--slow", "4")
         try await fill(server)
@@ -293,7 +293,7 @@ import Testing
         return 1_024 * (line.split(separator: " ").dropFirst().first.flatMap { Int($0) } ?? 0)
     }
 
-    @Test("The figures are there for Prometheus, in its own words")
+    @Test("Metrics are served in the format of Prometheus")
     func metrics() async throws {
         let server = try await Server(folder)
         try await server.done(#"{"type":"rename","title":"A"}"#)
@@ -312,7 +312,7 @@ import Testing
         }
     }
 
-    @Test("Names and labels are made what Prometheus takes, and buckets never fall")
+    @Test("Names and labels are converted for Prometheus, and buckets never decrease")
     func prometheus() {
         let metrics = Prometheus()
         let timer = metrics.makeTimer(label: "a.b-c", dimensions: [("x.y", "one \"two\"\\\nthree")])

@@ -6,7 +6,7 @@ import Testing
 
 /// The program that puts the servers under load: a small run, and that it would notice clients that disagree.
 @Suite struct LoadTests {
-    @Test("A hundred clients, two of which read nothing, end on the same board of both servers", arguments: [1, 5])
+    @Test("A hundred clients, two of which read nothing, agree on the boards of both servers", arguments: [1, 5])
     func load(boards: Int) async throws {
         let few = ["--clients", "100", "--silent", "2", "--rate", "50", "--seconds", "2", "--rounds", "1"]
         let load = try Command(program: Command.built("board-load"), few + ["--boards", "\(boards)"])
@@ -15,14 +15,14 @@ import Testing
         #expect(output.contains("live-board") && output.contains("bare-board") && output.contains("ratio"))
     }
 
-    @Test("A program that does not serve is told of")
+    @Test("A program that does not serve is reported")
     func wrongProgram() async throws {
         let load = try Command(program: Command.built("board-load"), ["/usr/bin/true"])
         let (status, _, errors) = await load.finish()
         #expect(status == 1 && errors.hasPrefix("board-load: true: it printed no address to connect to"), "\(errors)")
     }
 
-    @Test("Clients that agree are not complained of")
+    @Test("Clients that agree cause no complaint")
     func agreement() {
         let ledger = Ledger(path: "/boards/b", commands: Commands(0))
         for _ in 0..<2 {
@@ -35,7 +35,7 @@ import Testing
         #expect(ledger.replay(Decoding())?.title == "three" && ledger.complaints == [])
     }
 
-    @Test("Clients that are told different changes or states, or none at all, are complained of")
+    @Test("Clients that receive different changes or states, or none, cause complaints")
     func disagreement() {
         let changes = Ledger(path: "/boards/b", commands: Commands(0))
         see(changes, change: 2, title: "two")
@@ -60,7 +60,7 @@ import Testing
             ])
     }
 
-    @Test("A quantile is right within two in a hundred", arguments: [1, 50, 999, 70_000, 3_000_000])
+    @Test("A quantile is accurate to two percent", arguments: [1, 50, 999, 70_000, 3_000_000])
     func delays(milliseconds: Int) {
         var delays = Delays()
         for part in 1...100 { delays.note(UInt64(milliseconds * part) * 10_000) }

@@ -17,7 +17,7 @@ import Testing
         }
     }
 
-    @Test("While the words of a card are on their way to the disk, another edit of them is told so, and others begin")
+    @Test("An edit of a card is refused as busy while another is being saved, and other commands begin")
     func oneEditPerCard() async {
         let creator = FluxActionCreator<Held>(rules: [.custom(OneEditPerCard()) { $0.editedCard }])
         func order(_ command: BoardCommand) -> Order { Order(command: command, client: "somebody") }

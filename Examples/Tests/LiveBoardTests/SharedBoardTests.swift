@@ -33,7 +33,7 @@ import Testing
         return first.board
     }
 
-    @Test("What is done at one server shows at the other, with the same revisions, and so do new boards")
+    @Test("Changes and new boards of one server appear at the other, with the same revisions")
     func both() async throws {
         let (one, other) = try await (start(), start())
         let stream = try await other.watch("?client=somebody&name=Ann")
@@ -64,7 +64,7 @@ import Testing
         #expect(await other.end() == 0)
     }
 
-    @Test("Who has watched one server misses nothing at the other, and sees nothing twice, also where that is behind")
+    @Test("A watcher that changes servers misses nothing and sees nothing twice, even if the other is behind")
     func lastEventID() async throws {
         let (one, other) = try await (start(), start())
         let stream = try await one.watch()
@@ -89,7 +89,7 @@ import Testing
         #expect(try await other.watch(last: KnownRevision(1_000)).next()?.name == "state")
     }
 
-    @Test("Each vote counts once, wherever it is given")
+    @Test("Each vote counts once, whichever server it is sent to")
     func votes() async throws {
         let (one, other) = try await (start(), start())
         try await withThrowingTaskGroup(of: Void.self) { group in
@@ -109,7 +109,7 @@ import Testing
     }
 
     @Test(
-        "Of what two servers are asked at the same time and cannot both be, one is done, and the other is told why not")
+        "One of two conflicting commands at two servers succeeds, and the other is refused with the reason")
     func overtaken() async throws {
         let (one, other) = try await (start("--cards", "20"), start("--cards", "20"))
         var refusals: [String] = []
@@ -140,7 +140,7 @@ import Testing
         #expect(board.cardCount == 20 && made.allSatisfy { board.card($0) != nil })
     }
 
-    @Test("What somebody did at one server is taken back at the other, unless somebody has laid hands on it")
+    @Test("A change made at one server can be undone at the other, unless a client has edited it since")
     func undo() async throws {
         let (one, other) = try await (start(), start())
         try await one.done(#"{"type":"rename","title":"Ann's"}"#, by: "ann-ann-ann")
@@ -174,7 +174,7 @@ import Testing
         }
     }
 
-    @Test("A server that is killed and started again catches up, and nothing acknowledged by either is lost")
+    @Test("A server that is killed and restarted catches up, and no acknowledged change of either is lost")
     func kill() async throws {
         let one = try await start()
         let added = Added()
@@ -198,7 +198,7 @@ import Testing
         #expect(try await one.ask("GET", "/health").text == #"{"status":"ok"}"#)
     }
 
-    @Test("While the log is away boards are shown and commands are refused in time; then all goes on by itself")
+    @Test("While the log is away boards are shown and commands refused in time; afterwards all continues")
     func unavailable() async throws {
         let (one, other) = try await (start(), start())
         try await one.done(#"{"type":"rename","title":"Before"}"#)
@@ -241,7 +241,7 @@ import Testing
         }
     }
 
-    @Test("A title that is taken back before it is listed stays in no list")
+    @Test("A title that is undone before it is listed stays in no list")
     func titles() async throws {
         let server = try await start()
         for round in 1...30 {
@@ -262,7 +262,7 @@ import Testing
         }
     }
 
-    @Test("A server ends in time while somebody opens a board and the log is silent, however patient it is")
+    @Test("A server ends in time while a board is being opened and the log is silent, however patient it is")
     func endsWhileOpening() async throws {
         let one = try await start()
         let id = try #require(try await one.ask("POST", "/boards", #"{"title":"Plans"}"#).fields?.id)
@@ -279,7 +279,7 @@ import Testing
         withExtendedLifetime(opening) {}
     }
 
-    @Test("Mistakes with the log are told in one line")
+    @Test("Mistakes with the log are reported in one line")
     func mistakes() async throws {
         let stream = try await start()
         for (arguments, status, start) in [

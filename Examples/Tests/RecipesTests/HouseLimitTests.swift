@@ -89,7 +89,7 @@ final class Database: Sendable {
 }
 
 @Suite struct HouseLimitTests {
-    @Test func `A thousand rooms ask four at a time, and a full house says so`() async {
+    @Test func `A thousand rooms send four requests at a time, and a full house refuses bids`() async {
         let (database, house) = (Database(), FluxLimit(4, waiting: 900))
         let rooms = (0..<1_000).map { _ in Room(database: database, house: house) }
         let answers = await withTaskGroup(of: Bool.self) { group in

@@ -35,7 +35,7 @@ import Testing
     init() throws { try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true) }
     deinit { try? FileManager.default.removeItem(at: folder) }
 
-    @Test func `A state is JSON in the file, and the next program goes on from it`() async throws {
+    @Test func `A state is stored as JSON, and the next program continues from it`() async throws {
         let file = { [path] in FluxFile<OldTodo>.json(path: path) }
         let store = FluxStore(initialState: OldTodo(), dispatcher: nil, persistence: file())
         store.dispatch(action: .init(title: "milk"))
@@ -45,7 +45,7 @@ import Testing
         #expect(next.state.titles == ["milk"])
     }
 
-    @Test func `The next version decodes what the first has made, by a migration`() async throws {
+    @Test func `The next version reads the file of the first by a migration`() async throws {
         try await FluxFile<OldTodo>.json(path: path).save(OldTodo(titles: ["milk"]))
         let file = FluxFile<Todo>.json(path: path, version: 2) { version, json in
             let old = try JSONDecoder().decode(OldTodo.self, from: Data(json))
@@ -59,7 +59,7 @@ import Testing
     }
 
     #if os(Linux) || os(macOS)
-        @Test func `It can be read by hand, as the article says`() async throws {
+        @Test func `The file can be read by hand, as the article says`() async throws {
             try await FluxFile<OldTodo>.json(path: path, version: 2).save(OldTodo(titles: ["milk"]))
             #expect(try output(of: "tail", "-c", "+41", path) == #"{"titles":["milk"]}"#)
             let numbers = try output(of: "od", "-A", "n", "-t", "d8", "-j", "8", "-N", "24", path)

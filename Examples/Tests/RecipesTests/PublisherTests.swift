@@ -29,7 +29,7 @@ import Testing
         var values: [Int] { lock.withLock { kept } }
     }
 
-    @Test func `A sink gets the current state, then each, and finishes when the store is let go`() async {
+    @Test func `A sink gets the current state, then each one, and finishes when the store is released`() async {
         var store: FluxStore<Count>? = FluxStore(initialState: Count(), dispatcher: nil)
         let seen = Seen()
         let cancellable = store?.publisher.map(\.count).sink(
@@ -42,7 +42,7 @@ import Testing
         withExtendedLifetime(cancellable) {}
     }
 
-    @Test func `A cancelled sink gets nothing more`() async {
+    @Test func `A cancelled sink gets no more states`() async {
         let store = FluxStore(initialState: Count(), dispatcher: nil)
         let seen = Seen()
         let cancellable = store.publisher.sink { seen.see($0.count) }
@@ -53,7 +53,7 @@ import Testing
         #expect(seen.values == [0])
     }
 
-    @Test func `Without demand only the newest is kept`() async {
+    @Test func `Without demand only the newest state is kept`() async {
         let store = FluxStore(initialState: Count(), dispatcher: nil)
         let seen = Seen()
         let pull = Pull<Count> { seen.see($0.count) }
@@ -74,7 +74,7 @@ import Testing
         pull.cancel()
     }
 
-    @Test func `Asked for from another queue, each comes though the first is taken slowly`() async {
+    @Test func `States requested on another queue all arrive, even if the first is processed slowly`() async {
         let (store, seen) = (FluxStore(initialState: Count(), dispatcher: nil), Seen())
         let (isTaken, mayGoOn) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
         let pull = Pull<Count> { state in
@@ -95,7 +95,7 @@ import Testing
         #expect(seen.values == Array(0...99) + [150])
     }
 
-    @Test func `What was handed on is kept by nobody, and let go of with no lock held`() async {
+    @Test func `A delivered state is not retained, and is released while no lock is held`() async {
         let store = FluxStore(initialState: Room(), dispatcher: nil)
         var guests = (0..<100).map { _ in Weak() }
         let isTaken = DispatchSemaphore(value: 0)

@@ -84,7 +84,7 @@ struct Entries: FluxState, Codable {
 // MARK: - Its test
 
 @Suite struct ShutdownTests {
-    @Test func `What was fired before is in the files, and what comes later is refused`() async throws {
+    @Test func `Events fired before a shutdown are saved in the files, and later ones are refused`() async throws {
         let folder = FileManager.default.temporaryDirectory.appending(component: "Shutdown-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(at: folder) }

@@ -10,7 +10,7 @@ import Testing
         try await Command(program: Command.built("durable-counter"), arguments, output: output).finish()
     }
 
-    @Test func `A database that cannot be opened is one line and status 2`() async throws {
+    @Test func `A database that cannot be opened gives one line and status 2`() async throws {
         let path = "/dev/null/counter.sqlite"
         let result = try await run(path)
         #expect(result.status == 2)
@@ -19,7 +19,7 @@ import Testing
         #expect(result.errors.filter { $0 == "\n" }.count == 1, "\(result.errors)")
     }
 
-    @Test func `Its arguments stand in its help, and a mistake in them is a usage error`() async throws {
+    @Test func `The help shows the arguments, and a mistake in them is a usage error`() async throws {
         let help = try await run("--help")
         #expect(help.status == 0)
         #expect(help.output.contains("USAGE: durable-counter <path> [<producers>]"), "\(help.output)")
@@ -32,7 +32,7 @@ import Testing
     }
 
     @Test(.enabled(if: FileManager.default.fileExists(atPath: "/dev/full")))
-    func `What cannot be written is one line and status 1`() async throws {
+    func `Output that cannot be written gives one line and status 1`() async throws {
         let folder = FileManager.default.temporaryDirectory.appending(component: "Counter-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(at: folder) }

@@ -69,7 +69,9 @@ import Testing
         return state.words
     }
 
-    @Test func `Wherever it is stopped, what was acknowledged is there, in order, and the log goes on`() async throws {
+    @Test func `After a stop at any change, acknowledged actions are there in order, and the log continues`()
+        async throws
+    {
         var random = Seeded(state: 15)
         var checked: Set<DatabaseDisk.Image> = []
         for stop in 1... {
@@ -112,7 +114,7 @@ import Testing
     }
 
     @Test(arguments: [false, true])
-    func `Whichever write, sync or deletion fails, a store loses nothing, then or after a loss of power`(
+    func `A store loses nothing when a write, sync or deletion fails, even if the power fails then`(
         isFull: Bool
     ) async throws {
         var random = Seeded(state: 15)

@@ -8,8 +8,7 @@ import Testing
 @Suite struct CrashTests {
     static let crashes = ProcessInfo.processInfo.environment["CRASHES"].flatMap { Int($0) } ?? 200
 
-    @Test(arguments: [1, 4]) func `Nothing acknowledged is lost, applied twice or skipped`(producers: Int) async throws
-    {
+    @Test(arguments: [1, 4]) func `No acknowledged action is lost, doubled or skipped`(producers: Int) async throws {
         let folder = FileManager.default.temporaryDirectory.appending(component: "Crash-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(at: folder) }

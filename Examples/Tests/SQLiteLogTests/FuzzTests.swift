@@ -17,7 +17,7 @@ import Testing
         let description: String
     }
 
-    @Test func `A row that is not as it was written is refused, whatever its values are`() throws {
+    @Test func `A changed row is refused, whatever its values are`() throws {
         var random = Seeded(state: 15)
         try DatabaseQueue().write { database in
             let select = try database.cachedStatement(sql: "SELECT ?, ?, ?, ?")
@@ -55,7 +55,7 @@ import Testing
         }
     }
 
-    @Test func `A row's bytes are taken apart as they were put together, or refused`() throws {
+    @Test func `A row's bytes are decoded as they were encoded, or refused`() throws {
         var random = Seeded(state: 17)
         for input in 0..<Self.inputs {
             let first = min(Self.number(&random), .max - 10)
@@ -86,7 +86,7 @@ import Testing
         }
     }
 
-    @Test func `A database with any of its bytes damaged is refused, or has all that was written`() async throws {
+    @Test func `A database with damaged bytes is refused, or has everything that was written`() async throws {
         var random = Seeded(state: 16)
         let (image, written) = try await Self.database()
         var refused = 0

@@ -20,14 +20,14 @@ import Testing
         try? FileManager.default.removeItem(at: folder)
     }
 
-    @Test(arguments: [true, false]) func `It does what every log has to do`(beginsWithSnapshot: Bool) async throws {
+    @Test(arguments: [true, false]) func `The log passes the conformance check`(beginsWithSnapshot: Bool) async throws {
         let actions = [Words.Action.append("a"), .append("an odd 'one'; \0 é"), .clear, .ignore, .append("")]
         try await FluxConformance.check(
             initialState: Words(), actions: actions, beginningWithSnapshot: beginsWithSnapshot
         ) { try self.open() }
     }
 
-    @Test func `A store goes on from it, with its revision`() async throws {
+    @Test func `A store continues from its log, with its revision`() async throws {
         do {
             let store = FluxStore(initialState: Words(), dispatcher: nil, log: try open(), compactEvery: 7)
             for number in 1...50 { try await store.dispatch(durably: .append("\(number)")) }
@@ -37,7 +37,7 @@ import Testing
         #expect(store.revision == 50)
     }
 
-    @Test func `Many callers share a transaction`() async throws {
+    @Test func `Durable dispatches of many concurrent callers are all stored`() async throws {
         let log = try open()
         let store = FluxStore(initialState: Words(), dispatcher: nil, log: log)
         await withTaskGroup(of: Void.self) { group in
@@ -49,7 +49,7 @@ import Testing
         #expect(store.state.words.count == 500)
     }
 
-    @Test func `Another who opens it at the same time is refused`() async throws {
+    @Test func `A second log on the same database is refused`() async throws {
         let log = try open()
         let error = #expect(throws: SQLiteLog<Words>.Failure.self) {
             try SQLiteLog<Words>(path: self.path, coding: .json(), patience: 0)
@@ -60,7 +60,7 @@ import Testing
         try await log.append([FluxLogEntry(number: 1, action: .append("a"))])
     }
 
-    @Test func `Nothing is acknowledged once the file is deleted, moved or replaced, until it is back`() async throws {
+    @Test func `An append is refused while the file is deleted, moved or replaced`() async throws {
         let (log, away) = (try open(), path + ".away")
         let entries = [FluxLogEntry(number: 1, action: Words.Action.append("a"))]
         func isRefused() async -> Bool {
@@ -81,7 +81,7 @@ import Testing
 
     // MARK: - Bad input
 
-    @Test func `A file that is no database is refused with its path, and stays as it is`() async throws {
+    @Test func `A file that is not a database is refused with its path, and stays unchanged`() async throws {
         let content = Data(repeating: 7, count: 5_000)
         try content.write(to: URL(fileURLWithPath: path))
         let error = #expect(throws: SQLiteLog<Words>.Failure.self) { try self.open() }
@@ -89,7 +89,7 @@ import Testing
         #expect(try Data(contentsOf: URL(fileURLWithPath: path)) == content)
     }
 
-    @Test func `A database of something else is refused with its path, and stays as it is`() async throws {
+    @Test func `A database of another program is refused with its path, and stays unchanged`() async throws {
         // Two databases: one with its own tables, and one with only its number in the header.
         for sql in ["CREATE TABLE actions (id INTEGER PRIMARY KEY, title TEXT)", "PRAGMA application_id = 7"] {
             try? FileManager.default.removeItem(atPath: path)
@@ -108,7 +108,7 @@ import Testing
         #expect(error?.description.hasPrefix(path + "/none/log: ") == true)
     }
 
-    @Test func `What is no path, or a database in memory to SQLite, is refused with the path`() throws {
+    @Test func `An invalid path, or one that SQLite opens in memory, is refused with that path`() throws {
         for path in ["", self.path + "\0/other", "file:\(self.path)?mode=memory"] {
             let error = #expect(throws: SQLiteLog<Words>.Failure.self) {
                 try SQLiteLog<Words>(path: path, coding: .json())
@@ -117,7 +117,7 @@ import Testing
         }
     }
 
-    @Test func `A directory in its place is refused with the path`() throws {
+    @Test func `A directory in place of the database is refused with its path`() throws {
         try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
         let error = #expect(throws: SQLiteLog<Words>.Failure.self) { try self.open() }
         #expect(error?.description.hasPrefix(path + ": ") == true)
@@ -151,7 +151,7 @@ import Testing
 
     // MARK: - Versions
 
-    @Test func `Migrations are given the stored version and the raw bytes, and a downgrade is refused`() async throws {
+    @Test func `Migrations get the stored version and the raw bytes, and a downgrade is refused`() async throws {
         do {
             let store = FluxStore(initialState: Words(), dispatcher: nil, log: try open(.json(version: 1)))
             for word in ["a", "b", "c"] { try await store.dispatch(durably: .append(word)) }
@@ -186,7 +186,7 @@ import Testing
     }
 
     @Test(arguments: [false, true])
-    func `A database of an older program is taken over when it is opened`(hasChecksums: Bool) async throws {
+    func `A database of an older program is converted when it is opened`(hasChecksums: Bool) async throws {
         try await makeOlder(hasChecksums: hasChecksums)
         do {
             let store = FluxStore(initialState: Words(), dispatcher: nil, log: try open())
@@ -197,9 +197,7 @@ import Testing
         #expect(again.revision == 4)
     }
 
-    @Test func `A database of an older program that is damaged is refused with its path, and stays as it is`()
-        async throws
-    {
+    @Test func `A damaged database of an older program is refused with its path, and stays unchanged`() async throws {
         try await makeOlder(hasChecksums: true)
         let before = try rows(by: "number", after: "UPDATE actions SET version = 0 WHERE number = 3")
         let error = #expect(throws: SQLiteLog<Words>.Failure.self) { try self.open() }
@@ -207,7 +205,7 @@ import Testing
         #expect(try rows(by: "number") == before)
     }
 
-    @Test func `An older database whose last rows are gone from their page is refused`() async throws {
+    @Test func `An older database that has lost the last rows of a page is refused`() async throws {
         try await makeOlder(hasChecksums: true, count: 200)
         var file = try Data(contentsOf: URL(fileURLWithPath: path))
         // A leaf of a table, with the number of its rows in the fourth and fifth byte.
@@ -274,7 +272,7 @@ import Testing
         #expect(try await numbers(in: log) == [])
     }
 
-    @Test func `Where a number is missing another row begins, so that the gap is seen`() async throws {
+    @Test func `A missing number starts another row, so the gap is detected`() async throws {
         let log = try open()
         for number in [1, 2, 4, 5] as [UInt64] {
             try await log.append([FluxLogEntry(number: number, action: .append("\(number)"))])
@@ -287,7 +285,7 @@ import Testing
 
     /// Damages the columns that say which actions are in a row: the page is intact with any values there.
     @Test(arguments: ["last = last - 128", "last = first - 1, bytes = x''", "first = first + 1"])
-    func `A row that looks as if it were covered is reported, and not passed over`(damage: String) async throws {
+    func `A damaged row that seems to be covered is reported, and not skipped`(damage: String) async throws {
         do {
             let log = try open()
             for number in 1...3 { try await log.append([FluxLogEntry(number: UInt64(number), action: .append("a"))]) }
@@ -298,7 +296,7 @@ import Testing
         #expect(error?.description.hasSuffix("is damaged") == true)
     }
 
-    @Test func `What is longer than a row stands in one of its own, and what comes after it in another`() async throws {
+    @Test func `An action longer than a row gets its own row, and the next action starts another`() async throws {
         let lengths = [1, 970, 971, 5_000, 1, 2, 100_000, 100_000, 3]
         do {
             let log = try open(Self.plain)
@@ -329,7 +327,7 @@ import Testing
         decodeState: { try JSONDecoder().decode(Words.self, from: $1) },
         decodeAction: { .append(String(decoding: $1, as: UTF8.self)) })
 
-    @Test func `An older database of a newer version is refused as it is`() async throws {
+    @Test func `An older database with a newer version is refused, and stays unchanged`() async throws {
         try await makeOlder(hasChecksums: false)
         try await DatabaseQueue(path: path).write { try $0.execute(sql: "UPDATE snapshot SET version = 2") }
         let before = try rows(by: "number")
@@ -338,7 +336,7 @@ import Testing
         #expect(try rows(by: "number") == before)
     }
 
-    @Test func `A damaged row gets no checksum that says it is whole, and nothing is acknowledged`() async throws {
+    @Test func `A damaged row gets no valid checksum, and nothing is acknowledged`() async throws {
         do { try await open().append([FluxLogEntry(number: 1, action: .append("a"))]) }
         let before = try rows(after: "UPDATE actions SET bytes = x'0300000061626364'")
         do {

@@ -25,7 +25,7 @@ struct ClusterDemoTests {
     }
 
     @Test(
-        "cluster-demo starts three servers and three live-boards, which have the same boards, and leaves no process behind"
+        "cluster-demo starts three servers and three live-boards with the same boards, and leaves no process"
     )
     func demo() async throws {
         let demo = try Command(program: Command.built("cluster-demo"), [])
@@ -60,7 +60,7 @@ struct ClusterDemoTests {
         return end.errors
     }
 
-    @Test("A server that cannot start ends the demo soon, with what it has said and without its files")
+    @Test("A server that cannot start ends the demo with its message, and leaves no files")
     func brokenServer() async throws {
         let programs = try TemporaryFolder()
         let script = "#!/bin/sh\n[ \"$1\" = --version ] && echo v2.15.1 || { echo boom; exit 3; }\n"
@@ -70,7 +70,7 @@ struct ClusterDemoTests {
         #expect(errors == "cluster-demo: the server s0 has ended: boom\n")
     }
 
-    @Test("Without a live-board beside it the demo says what to build, and leaves no files")
+    @Test("Without a live-board next to it the demo says what to build, and leaves no files")
     func noBoard() async throws {
         let programs = try TemporaryFolder()
         let program = programs.url.appending(component: "cluster-demo")
@@ -80,7 +80,7 @@ struct ClusterDemoTests {
         #expect(errors == "cluster-demo: there is no \(board): build it with swift build --product live-board\n")
     }
 
-    @Test("Where no folder can be made is told in one line")
+    @Test("A folder that cannot be created is reported in one line")
     func noFolder() async throws {
         let end = try await Command(
             program: URL(filePath: "/usr/bin/env"), ["TMPDIR=/dev/null", Command.built("cluster-demo").path]

@@ -5,7 +5,7 @@ import Testing
 @testable import JetStreamLog
 
 @Suite(.timeLimit(.minutes(3))) struct JetStreamBatchTests {
-    @Test("The entries of a message come out as they went in, at positions that end where the message's do")
+    @Test("Entries are unpacked as they were packed, at positions that end where the message's do")
     func packing() throws {
         let entries: [[UInt8]] = [[1, 2, 3], [], Array(repeating: 7, count: 70_000)]
         let read = try #require(JetStreamBatch.unpack(JetStreamBatch.pack(entries), at: 5))
@@ -20,7 +20,7 @@ import Testing
         #expect(JetStreamBatch.place(after: 0) == 1 && JetStreamBatch.end(of: 0) == 0)
     }
 
-    @Test("A message that is cut off, has nothing in it or too many entries is known for none of ours")
+    @Test("A message that is cut off, empty or has too many entries is not unpacked")
     func damaged() {
         let whole = JetStreamBatch.pack([[1, 2, 3], [4]])
         for count in 0..<whole.count where count != 7 {
@@ -30,7 +30,7 @@ import Testing
         #expect(JetStreamBatch.unpack(JetStreamBatch.pack(Array(repeating: [], count: 1_025)), at: 1) == nil)
     }
 
-    @Test("Each gets its own position where many append at once, and no message is larger than it may be")
+    @Test("Concurrent appends each get their own position, and no message exceeds the limit")
     func together() async {
         let sizes = Mutex<[Int]>([])
         let last = Mutex<UInt64>(0)
@@ -52,7 +52,7 @@ import Testing
         #expect(sizes.withLock { $0.allSatisfy { $0 <= 100 } })
     }
 
-    @Test("What a stream refuses together goes one by one, and what is larger than a message usually is goes alone")
+    @Test("Entries that a stream refuses together are sent one by one, and a large entry is sent alone")
     func refused() async {
         let last = Mutex<UInt64>(0)
         let appender = JetStreamAppender(limit: 100) { bytes in
@@ -73,7 +73,7 @@ import Testing
         #expect(positions.count == 51)
     }
 
-    @Test("A message that nobody answers holds up no other, and whoever is cancelled is let out")
+    @Test("An unanswered message delays no other, and a cancelled append returns")
     func overtaking() async {
         let calls = Mutex(0)
         let end = AsyncStream<Void>.makeStream()

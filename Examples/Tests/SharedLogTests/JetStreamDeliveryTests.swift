@@ -22,7 +22,7 @@ import Testing
         return "\(await delivery.next())"
     }
 
-    @Test("A new consumer that not all servers know yet is asked again, and delivers then")
+    @Test("A request to a new consumer that not all servers know yet is repeated, and then answered")
     func isAskedAgain() async {
         let start = ContinuousClock.now
         for _ in 0..<3 {
@@ -36,7 +36,7 @@ import Testing
         #expect(delivery.ask(for: 256) == 0)
     }
 
-    @Test("A new consumer that nobody ever knows is given up after a while, however often it was asked")
+    @Test("A new consumer that stays unknown is given up after a while, however many requests it gets")
     func isGivenUp() async {
         let start = ContinuousClock.now
         #expect(delivery.ask(for: 256) == 256)
@@ -49,7 +49,7 @@ import Testing
         #expect(await next(at: asked + .seconds(2)) == #"lost("no server knows the consumer")"#)
     }
 
-    @Test("A consumer that was heard and is known to nobody any more is given up at once")
+    @Test("A consumer that has answered and is no longer known is given up at once")
     func hasGone() async {
         #expect(delivery.ask(for: 256) == 256)
         delivery.received(told(100))

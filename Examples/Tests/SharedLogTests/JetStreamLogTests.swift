@@ -11,7 +11,7 @@ import Testing
 /// Each test has its own servers.
 @Suite(.serialized, .timeLimit(.minutes(3)))
 struct JetStreamLogTests {
-    @Test("Two clients of three servers see one log, whose snapshots may be of any size and whose beginning may go")
+    @Test("Two clients of three servers see one log, with snapshots of any size and a trimmed beginning")
     func conforms() async throws {
         let folder = try TemporaryFolder()
         let cluster = try NatsCluster(3, folder: folder.url.path)
@@ -33,7 +33,7 @@ struct JetStreamLogTests {
     }
 
     @Test(
-        "When the leader is killed an append says so or waits, and all that was acknowledged is there, once and in order"
+        "When the leader is killed, no acknowledged append is lost, and the order stays"
     )
     func survivesLeader() async throws {
         let folder = try TemporaryFolder()
@@ -57,7 +57,7 @@ struct JetStreamLogTests {
         #expect(Set(positions).isSubset(of: read.map(\.position)))
     }
 
-    @Test("Where the stream is gone, and nobody makes it anew, whoever reads is told that it is the stream")
+    @Test("A reader of a deleted stream fails with an error that names the stream")
     func isToldOfStream() async throws {
         let folder = try TemporaryFolder()
         let cluster = try NatsCluster(1, folder: folder.url.path)
@@ -83,7 +83,7 @@ struct JetStreamLogTests {
         #expect(error == wanted)
     }
 
-    @Test("Where a server closes the connection for what it was sent, that is told, and the log and its readers go on")
+    @Test("A connection that a server closes is reported with its reason, and the log and its readers continue")
     func survivesError() async throws {
         let folder = try TemporaryFolder()
         let cluster = try NatsCluster(1, folder: folder.url.path)
@@ -112,7 +112,7 @@ struct JetStreamLogTests {
         #expect(await reading.value == [[1], [2]])
     }
 
-    @Test("Servers that let nobody in for a while are told as that, and the log goes on once they do again")
+    @Test("Servers that reject all clients for a while are reported as that, and the log continues afterwards")
     func survivesRejection() async throws {
         let folder = try TemporaryFolder()
         let cluster = try NatsCluster(1, folder: folder.url.path)
@@ -134,7 +134,7 @@ struct JetStreamLogTests {
         #expect(try await log.end() == position)
     }
 
-    @Test("A key may be as long as it is said, and one that is longer is refused and does no other any harm")
+    @Test("A key may have 2,600 bytes; a longer one is refused and does not affect others")
     func keys() async throws {
         let folder = try TemporaryFolder()
         let cluster = try NatsCluster(3, folder: folder.url.path)
@@ -165,7 +165,7 @@ struct JetStreamLogTests {
         #expect(try await log.append([3], key: "3") > position)
     }
 
-    @Test("Whatever waits for a server that stands still ends soon when its task is cancelled")
+    @Test("A cancelled call that waits for a stopped server ends soon")
     func cancels() async throws {
         let folder = try TemporaryFolder()
         let cluster = try NatsCluster(1, folder: folder.url.path)
@@ -178,7 +178,7 @@ struct JetStreamLogTests {
         #expect(try await eventually { try await log.end() } >= position)
     }
 
-    @Test("Whoever asks for the end does not wait behind one whose question was lost in an election")
+    @Test("A call of end() does not wait behind one whose request was lost in an election")
     func asksAgain() async throws {
         let folder = try TemporaryFolder()
         let cluster = try NatsCluster(3, folder: folder.url.path)
@@ -205,7 +205,7 @@ struct JetStreamLogTests {
         #expect(isStillLost)
     }
 
-    @Test("Who may not publish something is told so at once, for as long as that is so")
+    @Test("A publish without permission fails at once, and works once it is permitted")
     func permissions() async throws {
         let folder = try TemporaryFolder()
         let cluster = try NatsCluster(1, folder: folder.url.path)
@@ -237,7 +237,7 @@ struct JetStreamLogTests {
         #expect(try await logs.log(for: "b1").end() == position)
     }
 
-    @Test("A head of a snapshot that nobody can have saved ends no program")
+    @Test("A snapshot head that no client can have saved does not crash the program")
     func foreignHead() async throws {
         let folder = try TemporaryFolder()
         let cluster = try NatsCluster(1, folder: folder.url.path)
@@ -253,7 +253,7 @@ struct JetStreamLogTests {
         }
     }
 
-    @Test("A stream that is there, and would lose what was acknowledged by itself, is refused")
+    @Test("An existing stream that could lose acknowledged entries is refused")
     func losesNothing() async throws {
         let folder = try TemporaryFolder()
         let cluster = try NatsCluster(1, folder: folder.url.path)
@@ -279,7 +279,7 @@ struct JetStreamLogTests {
     }
 
     @Test(
-        "What is too large, a name that is none and another number of replicas are refused, and servers that are not there unavailable"
+        "Large entries, invalid names and other replica counts are refused; absent servers are unavailable"
     )
     func refuses() async throws {
         let folder = try TemporaryFolder()

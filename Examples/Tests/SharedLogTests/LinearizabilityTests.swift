@@ -15,7 +15,7 @@ import Testing
         return .init(kind: .read(digest), call: call, end: end)
     }
 
-    @Test("Operations that overlap may have happened in either order, and those that do not in one")
+    @Test("Overlapping operations may have happened in either order, and others in only one")
     func order() {
         #expect(Linearizability.holds([]))
         #expect(Linearizability.holds([append(7, at: 0, 0, 10), read([], 1, 5), read([7], 6, 8)]))
@@ -26,7 +26,7 @@ import Testing
         #expect(!Linearizability.holds([read([7], 0, 1), append(7, at: 0, 2, 3)]), "a read of what is not written yet")
     }
 
-    @Test("What nobody knows may have happened at any time after its call, or never")
+    @Test("An operation without an answer may have happened at any time after its call, or never")
     func unknown() {
         let lost = append(7, at: nil, 0, .max)
         #expect(Linearizability.holds([lost, read([], 5, 6)]))
@@ -35,7 +35,7 @@ import Testing
         #expect(!Linearizability.holds([read([7], 0, 1), append(7, at: nil, 2, .max)]))
     }
 
-    @Test("Of a long history by one list each is linearizable, and none after one read of it has become stale")
+    @Test("A long history of one list is linearizable, but not once one of its reads is stale")
     func long() {
         var random = SplitMix(seed: 4)
         for _ in 0..<20 {

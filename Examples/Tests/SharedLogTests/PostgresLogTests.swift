@@ -11,7 +11,7 @@ import Testing
 /// Each test has its own server.
 @Suite(.serialized, .timeLimit(.minutes(3)))
 struct PostgresLogTests {
-    @Test("Two clients see one log, whose snapshots may be of any size and whose beginning may go")
+    @Test("Two clients see one log, with snapshots of any size and a trimmed beginning")
     func conforms() async throws {
         let folder = try TemporaryFolder()
         let server = try PostgresServer(folder: folder.url.path)
@@ -31,13 +31,13 @@ struct PostgresLogTests {
         }
     }
 
-    @Test("Who sends something to a server that stands still is told so, and does not wait for good")
+    @Test("A request without an answer fails in time, and does not wait forever")
     func silent() async {
         let error = await #expect(throws: FluxSharedLogError.self) { _ = try await Answer<Int>().get(sending: 0) }
         #expect(error == .unavailable("PostgreSQL: no answer in time"))
     }
 
-    @Test("A zero byte in a key and a name that is none are refused, and a server that is not there is unavailable")
+    @Test("A zero byte in a key and an invalid name are refused, and an absent server is unavailable")
     func refuses() async throws {
         let folder = try TemporaryFolder()
         let server = try PostgresServer(folder: folder.url.path)
@@ -61,7 +61,7 @@ struct PostgresLogTests {
         }
     }
 
-    @Test("Tables may be called as a word of SQL is, and who reads is told where nothing would wake it")
+    @Test("Tables can be named like a keyword of SQL, and a reader fails if nothing would wake it")
     func listens() async throws {
         let folder = try TemporaryFolder()
         let server = try PostgresServer(folder: folder.url.path)
@@ -87,7 +87,7 @@ struct PostgresLogTests {
         #expect("\(trouble)".contains("syntax error") || "\(trouble)".contains("zero-length"), "\(trouble)")
     }
 
-    @Test("As many as append at once, to one key, all are answered at the first attempt")
+    @Test("40,000 concurrent appends to one key are all answered at the first attempt")
     func crowd() async throws {
         let folder = try TemporaryFolder()
         let server = try PostgresServer(folder: folder.url.path)
@@ -108,7 +108,7 @@ struct PostgresLogTests {
         #expect(left.map { $0[0].number } == [40_000])
     }
 
-    @Test("A statement has the time that it takes, but nobody waits for good for what another has locked")
+    @Test("A statement has the time that it takes, but does not wait forever for a lock of another")
     func waits() async throws {
         let folder = try TemporaryFolder()
         let server = try PostgresServer(folder: folder.url.path)
@@ -125,7 +125,7 @@ struct PostgresLogTests {
         #expect(try await log.append([2], key: "2") == 2)
     }
 
-    @Test("A server that accepts a connection and then says nothing is away, unless the address has more patience")
+    @Test("A server that accepts a connection but stays silent is unavailable, unless the address allows more time")
     func silence() async throws {
         let folder = try TemporaryFolder()
         let server = try PostgresServer(folder: folder.url.path)
@@ -139,7 +139,7 @@ struct PostgresLogTests {
         #expect(try await patient.value == 1)
     }
 
-    @Test("Whoever reads is given some megabytes at once, however many entries that is, or one that is larger")
+    @Test("A reader gets some megabytes at once, however many entries that is, or one larger entry")
     func batches() async throws {
         let folder = try TemporaryFolder()
         let server = try PostgresServer(folder: folder.url.path)
@@ -159,7 +159,7 @@ struct PostgresLogTests {
         #expect(batches.withLock { $0 } == [[1, 3 << 20, 2 << 20], [1 << 20, 9 << 20], [0, 0]])
     }
 
-    @Test("What is acknowledged is on disk, whatever the database says of those who connect")
+    @Test("A session commits synchronously, whatever the default of the database is")
     func durable() async throws {
         let folder = try TemporaryFolder()
         let server = try PostgresServer(folder: folder.url.path)
@@ -169,7 +169,7 @@ struct PostgresLogTests {
         #expect(setting == Array("on".utf8))
     }
 
-    @Test("What is too large is refused by itself, and what is just not is taken")
+    @Test("Keys and entries that are too large are refused, and those of the maximum size are stored")
     func sizes() async throws {
         let folder = try TemporaryFolder()
         let server = try PostgresServer(folder: folder.url.path)
@@ -199,7 +199,7 @@ struct PostgresLogTests {
     }
 
     @Test(
-        "Where a server, a database or a user will not be right by waiting, that is refused; and one that is away is not"
+        "A server, database or user that waiting cannot mend is refused, and an absent server is unavailable"
     )
     func connects() async throws {
         let folder = try TemporaryFolder()
@@ -229,7 +229,7 @@ struct PostgresLogTests {
         }
     }
 
-    @Test("Whatever waits for a server that stands still ends soon when its task is cancelled")
+    @Test("A cancelled call that waits for a stopped server ends soon")
     func cancels() async throws {
         let folder = try TemporaryFolder()
         let server = try PostgresServer(folder: folder.url.path)
@@ -258,7 +258,7 @@ struct PostgresLogTests {
         #expect(try await log.append([2], key: "2") == position)
     }
 
-    @Test("A connection that is lost before anybody listens on it stops nothing")
+    @Test("A connection that is lost before listening starts does no harm")
     func lostBeforeListening() async throws {
         let folder = try TemporaryFolder()
         let server = try PostgresServer(folder: folder.url.path)

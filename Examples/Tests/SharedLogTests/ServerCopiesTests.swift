@@ -4,7 +4,7 @@ import Testing
 @testable import cluster_demo
 
 @Suite struct ServerCopiesTests {
-    @Test("Where one server has another message than the rest, or lacks one that was acknowledged, the demo says so")
+    @Test("The demo reports a server that has a different message, or lacks an acknowledged one")
     func differences() {
         let right: [UInt64: String] = [1: "one", 2: "two", 4: "four"]
         let same = ServerCopies(["s0": right, "s1": right, "s2": right])
@@ -18,7 +18,7 @@ import Testing
             other.lacking(right) == ["s1 does not have 2 of 3 acknowledged messages: [2, 4]"])
     }
 
-    @Test("The demo warns of servers that are older than what was seen to hold, and of no others")
+    @Test("The demo warns of servers older than the verified versions, and of no others")
     func versions() {
         for old in ["2.9.10", "2.9.25", "2.10.9", "2.10.26"] { #expect(ServerVersion(old).warning != nil, "\(old)") }
         for new in ["2.10.27", "2.10.100", "2.11.0", "2.15.1", "3.0.0"] {
@@ -26,7 +26,7 @@ import Testing
         }
     }
 
-    @Test("What a server says that lacks the newest is no reason to remove what is before it")
+    @Test("A server that lacks the newest entries is not relied on when earlier ones are removed")
     func staleServer() {
         let all: [(UInt64, UInt64)] = [(400, 10), (800, 20), (1_200, 30)]
         #expect(JetStreamKeyLog.newest(all, upTo: 30) == 1_200)

@@ -26,7 +26,7 @@ import Testing
         self.shown = shown
     }
 
-    @Test("Every file of the program stands in the article, complete and in its order")
+    @Test("The article shows every file of the program, complete and in order")
     func isComplete() throws {
         let folder = "Sources/todo-server"
         let names = try FileManager.default.contentsOfDirectory(atPath: examples.appending(path: folder).path)
@@ -38,7 +38,7 @@ import Testing
         }
     }
 
-    @Test("The article's manifest is one, and its targets depend on what the tested ones depend on")
+    @Test("The article's manifest is valid, and its targets depend on what the tested ones depend on")
     func manifestIsRight() async throws {
         let ours = try await Manifest(String(contentsOf: examples.appending(path: "Package.swift"), encoding: .utf8))
         let theirs = try await Manifest(try #require(shown["Package.swift"]))

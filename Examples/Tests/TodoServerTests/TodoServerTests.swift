@@ -10,7 +10,7 @@ import Testing
 
     init() throws { folder = try TemporaryFolder() }
 
-    @Test("What was put is on the list, what was removed is not, and other lists are not touched")
+    @Test("A todo that was put is on the list, a removed one is not, and other lists are unchanged")
     func changes() async throws {
         let server = try await Server(folder)
         #expect(try await server.ask("GET", "health").status == .ok)
@@ -36,7 +36,7 @@ import Testing
     }
 
     @Test(
-        "A todo and a list may have any name that is allowed, also one that stands in a path",
+        "A todo and a list can have any allowed name, also one that occurs in a path",
         arguments: ["events", "lists"])
     func names(name: String) async throws {
         let server = try await Server(folder)
@@ -48,7 +48,7 @@ import Testing
         #expect(try await server.todos(name) == [:])
     }
 
-    @Test("Where trying again cannot help a client is told what does, and not to send it again")
+    @Test("A list that can never be saved again answers with status 500, and refers to the log")
     func lost() async throws {
         let server = try await Server(folder)
         #expect(try await server.put("groceries/milk", title: "Milk") == 201)
@@ -72,7 +72,7 @@ import Testing
     }
 
     @Test(
-        "A list whose file cannot be read is told as that until the file is mended, and never shown as an empty one",
+        "An unreadable list is reported until its file is repaired, and is never shown as empty",
         arguments: ["damaged", "cut off", "empty"])
     func unreadable(how: String) async throws {
         let file = folder.url.appending(path: "lists/groceries")
@@ -108,7 +108,7 @@ import Testing
     }
 
     @Test(
-        "What cannot be taken is refused, and changes nothing",
+        "An invalid request is refused, and changes nothing",
         arguments: [
             ("groceries/milk", #"{"title": " ", "isDone": false}"#, 422),
             ("groceries/milk", #"{"title": "Milk"}"#, 400),
@@ -129,7 +129,7 @@ import Testing
         #expect(try await server.todos("groceries").count == (status == 201 ? 1 : 0))
     }
 
-    @Test("A list takes a thousand todos and refuses the next, however many come at once")
+    @Test("A list accepts a thousand todos and refuses the next, however many come at once")
     func fullLists() async throws {
         let server = try await Server(folder)
         let refused = Noted()
@@ -153,7 +153,7 @@ import Testing
         #expect(try await server.put("long/\(try #require(todos.keys.first))", title: "another") == 204)
     }
 
-    @Test("Whenever it is killed, nothing that was answered is lost")
+    @Test("A kill at any time loses no todo that was answered")
     func kills() async throws {
         let answered = Noted()
         for round in 1...4 {
@@ -181,7 +181,7 @@ import Testing
         }
     }
 
-    @Test("A stream begins with the list as it is and tells of every change; SIGTERM ends it, then the program")
+    @Test("A stream begins with the current list and sends every change; SIGTERM ends it, then the program")
     func streams() async throws {
         let server = try await Server(folder)
         #expect(try await server.put("groceries/milk", title: "Milk") == 201)
@@ -201,7 +201,7 @@ import Testing
         await #expect(throws: (any Error).self) { try await server.todos("groceries") }
     }
 
-    @Test("A stream on which nothing happens says now and then that it is there")
+    @Test("An idle stream sends a heartbeat now and then")
     func beats() async throws {
         let server = try await Server(folder)
         let connection = try RawConnection(port: server.port)
@@ -214,7 +214,7 @@ import Testing
     }
 
     @Test(
-        "A body that comes with the request for a stream keeps nothing from its end",
+        "A body in the request for a stream does not prevent the end of the server",
         arguments: [(50, 50, 200), (1_000_000, 70_000, 413), (1_000_000, 1_000_000, 413)])
     func streamsWithBodies(announced: Int, sent: Int, status: Int) async throws {
         let server = try await Server(folder)
@@ -230,7 +230,7 @@ import Testing
         #expect(end.status == 0, "\(end.errors)")
     }
 
-    @Test("What was being put when SIGTERM came is answered, or is not there")
+    @Test("A todo that is being put when SIGTERM comes is answered, or is absent")
     func ends() async throws {
         let server = try await Server(folder)
         let answered = Noted()
@@ -251,7 +251,7 @@ import Testing
         #expect(try await Set(again.todos("busy").keys) == answered.all)
     }
 
-    @Test("A client that waits to be told to go on before it sends a body is told so")
+    @Test("A client that expects 100 Continue before its body gets it")
     func expectation() async throws {
         let server = try await Server(folder)
         let connection = try RawConnection(port: server.port)
@@ -265,7 +265,7 @@ import Testing
         #expect(try await server.todos("groceries") == ["milk": Item(title: "Milk", isDone: false)])
     }
 
-    @Test("--help names what it reads of the environment; what is no argument is a usage error; neither starts it")
+    @Test("--help names the environment variables; an argument is a usage error; neither starts the server")
     func help() async throws {
         let path = folder.url.appending(path: "lists").path
         let settings = ["FOLDER=\(path)", "PORT=0", Command.built("todo-server").path]
@@ -277,7 +277,7 @@ import Testing
         #expect(!FileManager.default.fileExists(atPath: path))
     }
 
-    @Test("What is no port is one line of the log and status 1", arguments: ["abc", "70000", "-1", ""])
+    @Test("An invalid port gives one line in the log and status 1", arguments: ["abc", "70000", "-1", ""])
     func noPort(port: String) async throws {
         let (status, output, errors) = try await Server.start(folder, port: port).finish()
         #expect(status == 1 && output.isEmpty)
@@ -285,7 +285,7 @@ import Testing
     }
 
     @Test(
-        "What is no folder, and cannot be one, is one line of the log and status 1",
+        "An invalid folder gives one line in the log and status 1",
         arguments: ["", "/dev/null", "/dev/null/x"])
     func noFolder(path: String) async throws {
         let (status, output, errors) = try await Server.start(path, port: "0").finish()
@@ -294,14 +294,14 @@ import Testing
         #expect(errors.count { $0 == "\n" } == 1, "\(errors)")
     }
 
-    @Test("An address of IPv6 is printed so that it can be opened", .enabled(if: hasIPv6))
+    @Test("An IPv6 address is printed in a form that can be opened", .enabled(if: hasIPv6))
     func bracketed() async throws {
         let server = try await Server(folder, host: "::1")
         #expect(server.address.hasPrefix("http://[::1]:"), "\(server.address)")
         #expect(try await server.ask("GET", "health").status == .ok)
     }
 
-    @Test("A port that is taken is one line of the log and status 1")
+    @Test("A port in use gives a critical line in the log and status 1")
     func takenPort() async throws {
         let server = try await Server(folder)
         let end = try await Server.start(TemporaryFolder(), port: "\(server.port)").finish()

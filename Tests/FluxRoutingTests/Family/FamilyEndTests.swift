@@ -7,7 +7,7 @@ import Testing
 @Suite struct FamilyEndTests {
     let desks = Desks()
 
-    @Test func `Shut down, it closes all and takes no more`() async throws {
+    @Test func `A shutdown closes all members, and the family opens none afterwards`() async throws {
         let family = desks.family()
         for key in ["a", "b"] { try await family.with(key) { _ in } }
         let report = await family.shutdown(within: .seconds(10))
@@ -19,7 +19,7 @@ import Testing
         #expect("\(FluxFamilyError.shutDown(key: "a"))".contains("\"a\""))
     }
 
-    @Test(.timeLimit(.minutes(1))) func `It tells what failed and what is late, and finishes later what it can`()
+    @Test(.timeLimit(.minutes(1))) func `A shutdown reports failed and late members, which may still close later`()
         async throws
     {
         let family = desks.family()
@@ -58,7 +58,7 @@ import Testing
         #expect(desks.count("closed e") == 1 && desks.count("closed d") == 1)
     }
 
-    @Test(.timeLimit(.minutes(1))) func `A clock that goes on sleeping holds no shutdown up`() async throws {
+    @Test(.timeLimit(.minutes(1))) func `A clock whose sleepers never wake does not delay a shutdown`() async throws {
         let family = FluxFamily(clock: DeafClock()) { (key: Int) in
             key
         } close: { _ in
@@ -67,7 +67,8 @@ import Testing
         #expect(await family.shutdown(within: .seconds(10)).closed.count == 10)
     }
 
-    @Test(.timeLimit(.minutes(1))) func `A clock that wakes too early is taken at its word`() async throws {
+    @Test(.timeLimit(.minutes(1))) func `A family closes idle members when its clock wakes it too early`() async throws
+    {
         let family = FluxFamily(clock: HastyClock()) { (key: Int) in
             key
         } close: { _ in
@@ -95,7 +96,7 @@ import Testing
         }
     }
 
-    @Test(.timeLimit(.minutes(1))) func `Whoever waits for a shutdown may be cancelled`() async throws {
+    @Test(.timeLimit(.minutes(1))) func `A task that waits for a shutdown can be cancelled`() async throws {
         let family = desks.family()
         let gate = desks.block("close a")
         try await family.with("a") { _ in }
@@ -107,7 +108,7 @@ import Testing
         #expect(await family.shutdown(within: .seconds(10)).failed.isEmpty)
     }
 
-    @Test func `Let go of, it closes once what is open, and keeps nothing`() async throws {
+    @Test func `A released family closes its open members once, and keeps nothing`() async throws {
         var family: FluxFamily? = desks.family()
         desks.refuse("close b")
         for key in ["a", "b"] { try await family!.with(key) { _ in } }
@@ -131,7 +132,7 @@ import Testing
         _ = (lease, token)
     }
 
-    @Test func `It may be let go of in a handle, under the lock of a store`() async throws {
+    @Test func `A family can be released in handle, while the store's lock is held`() async throws {
         let store = FluxStore(initialState: Owning(family: desks.family()), dispatcher: nil)
         try await store.state.family!.with("a") { _ in }
         store.dispatch(action: .drop)
@@ -156,7 +157,7 @@ import Testing
     }
 
     @Test(arguments: [false, true])
-    func `A lease that is let go of in a handle lets go of its member after it`(isReleased: Bool) async throws {
+    func `A lease released in handle releases its member only after handle`(isReleased: Bool) async throws {
         let counter = FluxStore(initialState: Counter(), dispatcher: nil)
         let family = FluxFamily<String, Dispatching>(idle: .zero) { _ in
             Dispatching(counter)
@@ -184,7 +185,7 @@ import Testing
         }
     }
 
-    @Test func `A family that is not used keeps no task, and one that is let go of ends it`() async throws {
+    @Test func `An unused family runs no task, and a released family ends its task`() async throws {
         let clock = WakingClock()
         var family: FluxFamily? = FluxFamily(idle: .seconds(1), clock: clock) { (key: Int) in
             key
@@ -204,7 +205,7 @@ import Testing
         await clock.awake.count(2)
     }
 
-    @Test(.timeLimit(.minutes(1))) func `A shutdown that is over in time leaves nobody asleep`() async throws {
+    @Test(.timeLimit(.minutes(1))) func `A shutdown that ends in time leaves no task asleep`() async throws {
         let clock = WakingClock()
         let family = FluxFamily(clock: clock) { (key: Int) in
             key

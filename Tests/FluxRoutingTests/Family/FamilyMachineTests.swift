@@ -44,13 +44,13 @@ import Testing
 
     // MARK: - ask
 
-    @Test func `The first who asks has the member made, the others wait for it`() {
+    @Test func `The first request for a key creates the member, and later requests wait for it`() {
         #expect(names(machine.it.ask("a", { 1 }).1) == ["make a"])
         #expect(names(machine.it.ask("a", { 2 }).1) == [])
         #expect(names(machine.it.made(slot("a"), .success(7), at: .zero)) == ["admit [1, 2] to 7"])
     }
 
-    @Test func `Who asks for an open one has a lease at once`() {
+    @Test func `A request for an open member gets a lease at once`() {
         open("a", 7)
         let (answer, effects) = machine.it.ask("a") { 2 }
         #expect(effects.isEmpty && answer?.visitor == nil && answer?.slot == slot("a"))
@@ -59,7 +59,7 @@ import Testing
         #expect(machine.it.nextDue() == nil)
     }
 
-    @Test func `Who asks while it is being closed gets it anew`() {
+    @Test func `A request for a member that is being closed gets a new one`() {
         open("a", 7)
         #expect(names(machine.it.wake(at: .seconds(10))) == ["close a"])
         #expect(names(machine.it.ask("a", { 2 }).1) == [])
@@ -69,7 +69,7 @@ import Testing
         #expect(names(machine.it.made(slot("a"), .success(8), at: .zero)) == ["admit [2] to 8"])
     }
 
-    @Test func `Who had it closed has the next one stay open`() {
+    @Test func `A close ends only the old member; the next one stays open`() {
         open("a")
         #expect(names(machine.it.close("a", 5).1) == ["close a"])
         _ = machine.it.ask("a") { 2 }
@@ -79,14 +79,14 @@ import Testing
         #expect(machine.it.openCount == 1)
     }
 
-    @Test func `Who gives up is not admitted, and the member comes to rest`() {
+    @Test func `A withdrawn request is not admitted, and the member becomes idle`() {
         let (slot, id, _) = machine.it.ask("a") { 1 }.answer!
         machine.it.withdraw(id, from: slot)
         #expect(names(machine.it.made(slot, .success(7), at: .zero)) == ["sleep"])
         #expect(machine.it.nextDue() == .seconds(10))
     }
 
-    @Test func `Who gives up too late withdraws nobody else`() {
+    @Test func `A request that is withdrawn too late withdraws no other request`() {
         let (slot, id, _) = machine.it.ask("a") { 1 }.answer!
         _ = machine.it.made(slot, .failure(Refusal()), at: .zero)
         #expect(asked("b", visitor: 2) == slot)
@@ -96,7 +96,7 @@ import Testing
 
     // MARK: - made
 
-    @Test func `An error of making goes to all who wait, and the next who asks tries again`() {
+    @Test func `A creation error goes to all waiting requests, and the next request tries again`() {
         let slot = asked("a")
         _ = machine.it.ask("a") { 2 }
         #expect(names(machine.it.made(slot, .failure(Refusal()), at: .zero)) == ["refuse [1, 2]: Refusal()"])
@@ -104,7 +104,7 @@ import Testing
         #expect(names(machine.it.ask("a", { 3 }).1) == ["make a"])
     }
 
-    @Test func `Who wants it closed while it is made is told once nobody uses it`() {
+    @Test func `A close during creation is answered once the member is unused and closed`() {
         let slot = asked("a")
         #expect(machine.it.close("a", 5).0?.slot == slot)
         #expect(names(machine.it.made(slot, .success(7), at: .zero)) == ["admit [1] to 7"])
@@ -113,7 +113,7 @@ import Testing
         #expect(machine.it.index.isEmpty)
     }
 
-    @Test func `Who wants it closed while it is made and cannot be is told that there is none`() {
+    @Test func `A close during a creation that fails is answered with false`() {
         let slot = asked("a")
         _ = machine.it.close("a", 5)
         let effects = names(machine.it.made(slot, .failure(Refusal()), at: .zero))
@@ -122,7 +122,7 @@ import Testing
 
     // MARK: - release and due
 
-    @Test func `What nobody uses is due in the order of its last use`() {
+    @Test func `Unused members become due in the order of their last use`() {
         for (second, key) in ["a", "b", "c"].enumerated() { open(key, until: second) }
         #expect(machine.it.nextDue() == .seconds(10))
         _ = machine.it.ask("a") { 1 }
@@ -132,7 +132,7 @@ import Testing
         #expect(machine.it.nextDue() == .seconds(13))
     }
 
-    @Test func `It is at rest only when the last lease is released`() {
+    @Test func `A member becomes idle only when its last lease is released`() {
         let slot = asked("a")
         _ = machine.it.ask("a") { 2 }
         _ = machine.it.made(slot, .success(7), at: .zero)
@@ -141,7 +141,7 @@ import Testing
         #expect(machine.it.nextDue() == .seconds(11))
     }
 
-    @Test func `One sleeps for all, until none is due`() {
+    @Test func `One sleep serves all idle members, until none is due`() {
         #expect(names(machine.it.made(asked("a"), .success(7), at: .zero)) == ["admit [1] to 7"])
         #expect(names(machine.it.release(slot("a"), at: .zero)) == ["sleep"])
         _ = machine.it.made(asked("b"), .success(8), at: .zero)
@@ -152,7 +152,7 @@ import Testing
         #expect(names(machine.it.release(slot("c"), at: .seconds(10))) == ["sleep"])
     }
 
-    @Test func `A clock that was read before another thread did its part breaks no order`() {
+    @Test func `A release with an older clock reading keeps the order`() {
         open("a", until: 5)
         open("b", until: 4)
         #expect(names(machine.it.wake(at: .seconds(14))) == [])
@@ -161,7 +161,7 @@ import Testing
 
     // MARK: - The limit
 
-    @Test func `Beyond the limit the one used longest ago goes, but none that is in use`() {
+    @Test func `Above the limit, the least recently used member is closed, but none that is in use`() {
         machine.it = Machine(idle: .seconds(10), limit: 2)
         open("a")
         open("b")
@@ -176,7 +176,7 @@ import Testing
         #expect(machine.it.openCount == 2)
     }
 
-    @Test func `One that cannot be closed is not asked again at once, however far above the limit`() {
+    @Test func `A member that cannot be closed is not retried at once, even above the limit`() {
         machine.it = Machine(idle: .seconds(10), limit: 0)
         let slot = asked("a")
         _ = machine.it.made(slot, .success(7), at: .zero)
@@ -188,11 +188,11 @@ import Testing
 
     // MARK: - close
 
-    @Test func `A key that is not there needs no closing`() {
+    @Test func `Closing an unknown key does nothing`() {
         #expect(machine.it.close("a", 5).0 == nil)
     }
 
-    @Test func `All who close it hear of the end`() {
+    @Test func `All closes of a member are answered when it is closed`() {
         open("a", 7)
         #expect(names(machine.it.close("a", 5).1) == ["close a"])
         #expect(names(machine.it.close("a", 6).1) == [])
@@ -200,7 +200,7 @@ import Testing
         #expect(machine.it.index.isEmpty && machine.it.openCount == 0)
     }
 
-    @Test func `Who withdraws a wish to close leaves it open`() {
+    @Test func `A withdrawn close leaves the member open`() {
         let slot = asked("a")
         _ = machine.it.made(slot, .success(7), at: .zero)
         let place = machine.it.close("a", 5).0
@@ -210,7 +210,7 @@ import Testing
 
     // MARK: - kept
 
-    @Test func `What cannot be closed is open again, for those who wait and for later`() {
+    @Test func `A member that cannot be closed is open again, for waiting and for later requests`() {
         open("a", 7)
         _ = machine.it.close("a", 5)
         #expect(names(machine.it.kept(slot("a"), Refusal(), at: .seconds(3))) == ["answer [5]: Refusal()"])
@@ -222,7 +222,7 @@ import Testing
         #expect(machine.it.nextDue() == nil)
     }
 
-    @Test func `Each of the two lines has its own next, and the first of both is slept for`() {
+    @Test func `The sleep ends when the first member is due, whether idle or failed to close`() {
         open("a")
         _ = machine.it.close("a", 5)
         open("b", until: 2)
@@ -233,7 +233,7 @@ import Testing
 
     // MARK: - shutDown
 
-    @Test func `Shut down, it closes what is at rest at once and the others later, and refuses`() {
+    @Test func `A shutdown closes idle members at once and the others later, and refuses requests`() {
         open("a")
         let b = asked("b")
         _ = machine.it.made(b, .success(8), at: .zero)
@@ -250,11 +250,11 @@ import Testing
         #expect(names(machine.it.closed(c)) == ["end", "answer [9]: true"])
     }
 
-    @Test func `Shut down with nothing open, it has ended`() {
+    @Test func `A shutdown with nothing open ends at once`() {
         #expect(names(machine.it.shutDown { 9 }.1) == ["end"])
     }
 
-    @Test func `Shut down, what cannot be closed stays and is tried again`() {
+    @Test func `A member that cannot be closed during a shutdown stays, and is retried`() {
         open("a")
         _ = machine.it.shutDown { 9 }
         #expect(names(machine.it.kept(slot("a"), Refusal(), at: .seconds(1))) == ["answer [9]: Refusal()"])
@@ -264,14 +264,14 @@ import Testing
 
     // MARK: - Cost
 
-    @Test func `The open members give back the room that many keys took`() {
+    @Test func `The dictionary of open members shrinks after many keys were closed`() {
         let open = Box(FluxFamilyMembers<Int, Int>())
         for key in 0..<3_000 { _ = open.it.handle(action: .opened(key, key)) }
         for key in 0..<3_000 { _ = open.it.handle(action: .closed(key)) }
         #expect(open.it.members.capacity < 1_024)
     }
 
-    @Test func `Slots are used again, and given back once nothing is open`() {
+    @Test func `Slots are reused, and removed once no member is open`() {
         for number in 0..<3_000 { open("\(number % 3)-\(number)", until: number) }
         _ = machine.it.wake(at: .seconds(5_000))
         for number in 0..<3_000 { _ = machine.it.closed(slot("\(number % 3)-\(number)")) }

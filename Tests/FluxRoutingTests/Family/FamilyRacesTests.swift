@@ -57,7 +57,7 @@ import Testing
         deinit { alive.withLock { $0 -= 1 } }
     }
 
-    @Test(.stress) func `Stress: a lease that is let go of has let go of its member before another is made`() async {
+    @Test(.stress) func `Stress: a released lease has released its member before another is created`() async {
         let (alive, doubled) = (Locked(0), Locked(0))
         let family = FluxFamily<Int, Lone>(idle: .zero, limit: 1) { _ in
             Lone(alive, doubled)
@@ -72,7 +72,7 @@ import Testing
         #expect(doubled.current == 0)
     }
 
-    @Test(.stress) func `Stress: who asks for the keys keeps no member`() async throws {
+    @Test(.stress) func `Stress: reading the keys keeps no member alive`() async throws {
         let (alive, doubled, isOver) = (Locked(0), Locked(0), Flag())
         let family = FluxFamily<Int, Lone>(idle: .zero) { _ in
             Lone(alive, doubled)
@@ -86,7 +86,7 @@ import Testing
         #expect(doubled.current == 0)
     }
 
-    @Test(.stress, arguments: [1, 50]) func `Nothing is lost, however visitors and ends meet`(keys: Int) async throws {
+    @Test(.stress, arguments: [1, 50]) func `No update is lost when visits and closes overlap`(keys: Int) async throws {
         let disk = Disk()
         let family = disk.family(limit: 10, failing: 7)
         let (tasks, rounds) = (8, 250)
@@ -127,7 +127,7 @@ import Testing
         #expect(disk.doubled.current == 0 && disk.open.current.isEmpty && family.keys.isEmpty)
     }
 
-    @Test(.stress) func `Threads that use one open key and many make each once`() async throws {
+    @Test(.stress) func `Two tasks that use the same hundred keys create each member once`() async throws {
         let disk = Disk()
         let family = disk.family(idle: .seconds(3_600))
         try await withThrowingTaskGroup(of: Void.self) { group in
@@ -146,7 +146,7 @@ import Testing
         #expect(disk.saved.current.values.reduce(0, +) == 20_000)
     }
 
-    @Test(.stress) func `The changes are in order for each key, and none is missing`() async throws {
+    @Test(.stress) func `The changes of each key arrive in order, and none is missing`() async throws {
         let family = Disk().family(limit: 3)
         var iterator = family.changes.makeAsyncIterator()
         try await withThrowingTaskGroup(of: Void.self) { group in
@@ -168,9 +168,7 @@ import Testing
         #expect(open.isEmpty)
     }
 
-    @Test(.stress) func `A lot of keys used once and put away leave nothing, and take no longer at the end`()
-        async throws
-    {
+    @Test(.stress) func `Many keys used once and evicted leave no memory behind, and do not slow down`() async throws {
         await #expect(processExitsWith: .success) {
             let clock = ContinuousClock()
             let closed = Locked(0)

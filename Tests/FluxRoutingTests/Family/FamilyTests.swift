@@ -11,7 +11,7 @@ import Testing
 
     // MARK: - Making
 
-    @Test func `A key is made once however many ask at the same time`() async throws {
+    @Test func `A member is created once, however many tasks request it at the same time`() async throws {
         let family = desks.family()
         let gate = desks.block("make a")
         try await withThrowingTaskGroup(of: Int.self) { group in
@@ -24,7 +24,7 @@ import Testing
         #expect(family.keys == ["a"])
     }
 
-    @Test func `with hands out what its closure returns or throws, where it was called`() async throws {
+    @Test func `with returns or throws the result of its closure, which runs where with was called`() async throws {
         let family = desks.family()
         #expect(try await family.with("a") { "\($0.key)!" } == "a!")
         await #expect(throws: Desks.Refusal(key: "mine")) {
@@ -49,7 +49,7 @@ import Testing
         #expect(box.it == 1)
     }
 
-    @Test func `What making throws is thrown to all who wait, and the next who asks tries again`() async throws {
+    @Test func `A creation error is thrown to all waiting tasks, and the next request tries again`() async throws {
         let family = desks.family()
         let gate = desks.block("make a")
         desks.refuse("make a")
@@ -72,7 +72,7 @@ import Testing
         #expect(desks.count("made a") == 1)
     }
 
-    @Test(.timeLimit(.minutes(1))) func `Who is cancelled leaves at once, and takes nothing from the others`()
+    @Test(.timeLimit(.minutes(1))) func `A cancelled request returns at once, and does not affect the others`()
         async throws
     {
         let family = desks.family()
@@ -88,7 +88,7 @@ import Testing
     }
 
     @MainActor @Test(.timeLimit(.minutes(1)))
-    func `Cancelled after it was let in, and before its closure runs, it leaves all the same`() async throws {
+    func `A request cancelled after admission, before its closure runs, throws`() async throws {
         let family = desks.family()
         let gate = desks.block("make a")
         let (hasRun, isIn) = (Flag(), Flag())
@@ -107,7 +107,7 @@ import Testing
         #expect(desks.count("closed a") == 1)
     }
 
-    @Test func `A making that nobody waits for any more goes on, and the member is idle then`() async throws {
+    @Test func `A creation that no task waits for continues, and the member is then idle`() async throws {
         let family = desks.family()
         let gate = desks.block("make a")
         let only = Task { try await family.with("a") { _ in } }
@@ -122,7 +122,7 @@ import Testing
         #expect(desks.seen.values.suffix(2) == ["close a", "closed a"])
     }
 
-    @Test func `In a task that is cancelled nothing is opened`() async throws {
+    @Test func `A cancelled task opens no member`() async throws {
         let family = desks.family()
         let task = Task {
             withUnsafeCurrentTask { $0?.cancel() }
@@ -132,7 +132,7 @@ import Testing
         #expect(desks.seen.values.isEmpty)
     }
 
-    @Test(.timeLimit(.minutes(1))) func `Making and closing may ask for another key`() async throws {
+    @Test(.timeLimit(.minutes(1))) func `Creating or closing a member can request another key`() async throws {
         let family = Locked<FluxFamily<String, String>?>(nil)
         let made = FluxFamily { (key: String) in
             if key == "b" { return "b" }
@@ -149,7 +149,7 @@ import Testing
 
     // MARK: - Leases
 
-    @Test func `A lease keeps its member open, until it is released or let go of`() async throws {
+    @Test func `A lease keeps its member open until it is released or deallocated`() async throws {
         let family = desks.family(idle: .zero)
         var leases = [try await family.lease("a"), try await family.lease("a")]
         #expect(leases[0].member === leases[1].member)
@@ -162,7 +162,7 @@ import Testing
     }
 
     @Test(arguments: [Holding.Action.drop, .release])
-    func `A lease may be let go of or released in a handle, under the lock of a store`(
+    func `A lease can be released or deallocated in handle, while the store's lock is held`(
         _ action: Holding.Action
     ) async throws {
         let family = desks.family(limit: 0)
@@ -182,7 +182,7 @@ import Testing
 
     // MARK: - Idle
 
-    @Test func `What nobody uses is put away after idle, by the clock`() async throws {
+    @Test func `An unused member is evicted after idle, measured by the clock`() async throws {
         let family = desks.family()
         try await family.with("a") { _ in }
         await desks.clock.sleepers(1)
@@ -198,7 +198,7 @@ import Testing
     }
 
     @Test(arguments: [Duration(attoseconds: .max), .seconds(Int64.max)])
-    func `idle may be as long as there are durations`(_ idle: Duration) async throws {
+    func `idle can be as long as the longest duration`(_ idle: Duration) async throws {
         let family = desks.family(idle: idle)
         try await family.with("a") { _ in }
         desks.clock.advance(by: .seconds(30))
@@ -206,7 +206,7 @@ import Testing
         #expect(family.keys == ["a", "b"])
     }
 
-    @Test func `The last use counts`() async throws {
+    @Test func `The idle time starts with the last use`() async throws {
         let family = desks.family()
         try await family.with("a") { _ in }
         await desks.clock.sleepers(1)
@@ -219,7 +219,7 @@ import Testing
         #expect(changes == [.closed("a")])
     }
 
-    @Test func `Beyond the limit the one used longest ago goes`() async throws {
+    @Test func `Above the limit, the least recently used member that is not in use is evicted`() async throws {
         let family = desks.family(limit: 2)
         for key in ["a", "b", "a", "c"] { try await family.with(key) { _ in } }
         #expect(family.keys == ["a", "c"])
@@ -236,7 +236,7 @@ import Testing
 
     // MARK: - Eviction
 
-    @Test func `Who asks while it is put away waits until it is closed, and gets it anew`() async throws {
+    @Test func `A request during an eviction waits until the member is closed, and gets a new one`() async throws {
         let family = desks.family()
         try await family.with("a") { _ in }
         let gate = desks.block("close a")
@@ -256,7 +256,7 @@ import Testing
             ])
     }
 
-    @Test func `The old one is let go of before it is made anew`() async throws {
+    @Test func `The old member is released before the new one is used`() async throws {
         let family = desks.family()
         _ = try await family.with("a") { $0.number }
         let gate = desks.block("close a")
@@ -269,7 +269,7 @@ import Testing
         try await closing.value
     }
 
-    @Test func `It is let go of before the making of the next begins`() async throws {
+    @Test func `The old member is released before the creation of the next begins`() async throws {
         let (gone, gate, isClosing, found) = (Gate(), Gate(), Gate(), Recorder<Bool>())
         let family = FluxFamily { (_: String) in
             found.record(gone.isOpen)
@@ -289,7 +289,7 @@ import Testing
         #expect(found.values == [false, true])
     }
 
-    @Test func `close saves first, and returns once it is let go of`() async throws {
+    @Test func `close saves first, and returns once the member is released`() async throws {
         let family = desks.family()
         try await family.with("a") { _ in }
         try await family.close("a")
@@ -299,7 +299,7 @@ import Testing
         try await family.close("a")
     }
 
-    @Test func `close throws what closing threw, and the member stays`() async throws {
+    @Test func `close throws the error of the closing, and the member stays`() async throws {
         let family = desks.family()
         let first = try await family.with("a") { ObjectIdentifier($0) }
         desks.refuse("close a")
@@ -312,7 +312,9 @@ import Testing
         #expect(family.keys.isEmpty)
     }
 
-    @Test(.timeLimit(.minutes(1))) func `close waits for those who use it, and keeps nobody out`() async throws {
+    @Test(.timeLimit(.minutes(1))) func `close waits until the member is unused, and does not block other requests`()
+        async throws
+    {
         let family = desks.family()
         let lease = try await family.lease("a")
         let closing = Task { try await family.close("a") }
@@ -327,7 +329,7 @@ import Testing
         withExtendedLifetime(lease) {}
     }
 
-    @Test(.timeLimit(.minutes(1))) func `Who gives up to wait for its end leaves it open`() async throws {
+    @Test(.timeLimit(.minutes(1))) func `A cancelled close leaves the member open`() async throws {
         let family = desks.family()
         let lease = try await family.lease("a")
         let closing = Task { try await family.close("a") }
@@ -339,7 +341,7 @@ import Testing
         #expect(family.keys == ["a"])
     }
 
-    @Test func `In a task that is cancelled nothing is closed`() async throws {
+    @Test func `A cancelled task closes no member`() async throws {
         let family = desks.family()
         try await family.with("a") { _ in }
         let task = Task {
@@ -350,8 +352,7 @@ import Testing
         #expect(family.keys == ["a"])
     }
 
-    @Test(.timeLimit(.minutes(1))) func `Who waits for a close is answered before the failure is told of`() async throws
-    {
+    @Test(.timeLimit(.minutes(1))) func `close throws before the failure handler is called`() async throws {
         let gate = Gate()
         let family = FluxFamily(clock: desks.clock) { (_: String, _) in
             gate.wait()
@@ -363,7 +364,7 @@ import Testing
         gate.open()
     }
 
-    @Test(.timeLimit(.minutes(1))) func `A flush takes no longer than it was given`() async throws {
+    @Test(.timeLimit(.minutes(1))) func `A flush takes no longer than its time limit`() async throws {
         let slow = SlowOnce()
         let family = FluxFamily(clock: desks.clock) { (_: String) in
             FluxStore(dispatcher: nil, watchedBy: slow)
@@ -378,7 +379,8 @@ import Testing
         slow.gate.open()
     }
 
-    @Test(.timeLimit(.minutes(1))) func `A store has told all who subscribe to it before it is let go of`() async throws
+    @Test(.timeLimit(.minutes(1))) func `A store is released only after it has called all its subscribers`()
+        async throws
     {
         let (gate, order) = (Gate(), Recorder<String>())
         let family = FluxFamily(clock: desks.clock) { (_: String) in
@@ -404,7 +406,7 @@ import Testing
         token.unsubscribe()
     }
 
-    @Test(.timeLimit(.minutes(1))) func `A store that is being flushed is not made anew before that is over`()
+    @Test(.timeLimit(.minutes(1))) func `A store that is being flushed is created again only after the flush`()
         async throws
     {
         let (slow, made) = (SlowOnce(), Recorder<Bool>())
@@ -425,9 +427,7 @@ import Testing
         #expect(await flushing.value && made.values == [false, true])
     }
 
-    @Test(.timeLimit(.minutes(1))) func `A store that is lost before a flush has come to it is not flushed`()
-        async throws
-    {
+    @Test(.timeLimit(.minutes(1))) func `A store that is lost before a flush reaches it is not flushed`() async throws {
         let slow = SlowOnce()
         let family = FluxFamily(clock: desks.clock) { (key: String) in
             FluxStore(initialState: Counter(), dispatcher: nil) { handle in
@@ -469,7 +469,7 @@ import Testing
     }
 
     @Test(.timeLimit(.minutes(1)), arguments: [false, true])
-    func `Who looks whether a store is lost is called off when it is closed, and over before it is made anew`(
+    func `A check whether a store is lost is cancelled by a close, and ends before the next creation`(
         endsWhenCancelled: Bool
     ) async throws {
         let (recovering, made) = (Recovering(endsWhenCancelled: endsWhenCancelled), Recorder<Bool>())
@@ -507,7 +507,7 @@ import Testing
         }
     }
 
-    @Test(.timeLimit(.minutes(1))) func `A store is not lost by what came while it was looked at`() async throws {
+    @Test(.timeLimit(.minutes(1))) func `A store is not lost because of a change during the check`() async throws {
         let busy = Locked<Busy?>(nil)
         let family = FluxFamily(clock: desks.clock) { (_: String) in
             FluxStore(initialState: Counter(), dispatcher: nil) { handle in
@@ -545,8 +545,7 @@ import Testing
     private struct Failed: Error { let lease: FluxLease<Flag> }
 
     @Test(.timeLimit(.minutes(1)))
-    func `What making throws may be the last to use another member, though nobody waits for it any more`() async throws
-    {
+    func `A creation error that no task waits for can hold the last lease of another member`() async throws {
         let (began, gate, made) = (Gate(), Gate(), Locked<FluxFamily<String, Flag>?>(nil))
         let family = FluxFamily { (key: String) in
             guard key != "root", let family = made.current else { return Flag() }
@@ -567,7 +566,7 @@ import Testing
         made.withLock { $0 = nil }
     }
 
-    @Test func `What cannot be closed is kept, told of, and tried again after idle`() async throws {
+    @Test func `A member that cannot be closed stays, is reported, and is retried after idle`() async throws {
         let family = desks.family()
         desks.refuse("close a")
         for key in ["a", "b"] { try await family.with(key) { _ in } }
@@ -588,7 +587,7 @@ import Testing
         #expect(later == [.closed("a")])
     }
 
-    @Test func `What cannot be closed is there for who asks, and he who waits gets it`() async throws {
+    @Test func `A member that cannot be closed stays available, also to a task that waits for it`() async throws {
         let family = desks.family()
         let first = try await family.with("a") { ObjectIdentifier($0) }
         desks.refuse("close a")
@@ -601,7 +600,7 @@ import Testing
         await #expect(throws: Desks.Refusal.self) { try await closing.value }
     }
 
-    @Test(.timeLimit(.minutes(1))) func `One that is slow to close holds nobody up`() async throws {
+    @Test(.timeLimit(.minutes(1))) func `A member that is slow to close does not delay other keys`() async throws {
         let family = desks.family(limit: 1)
         let gate = desks.block("close a")
         for number in 0..<100 { try await family.with(number == 0 ? "a" : "\(number)") { _ in } }
@@ -612,7 +611,7 @@ import Testing
         try await family.with("a") { #expect($0.number == 2) }
     }
 
-    @Test func `A store that cannot be saved stays, and the error is what its save threw`() async throws {
+    @Test func `A store that cannot be saved stays, and close throws the error of its save`() async throws {
         let dispatcher = FluxDispatcher()
         let family = FluxFamily(clock: desks.clock) { (key: String) in
             let store = FluxStore(initialState: Counter(), dispatcher: nil) { handle in
@@ -633,7 +632,7 @@ import Testing
         #expect(report.closed == ["b"] && report.failed["a"] is Desks.Refusal)
     }
 
-    @Test func `A store that cannot be saved keeps its place, and misses nothing meanwhile`() async throws {
+    @Test func `A store that cannot be saved keeps its place, and misses no action meanwhile`() async throws {
         let (dispatcher, isAsked, gate) = (FluxDispatcher(), Gate(), Gate())
         let family = FluxFamily(clock: desks.clock) { (_: String) in
             let store = FluxStore(dispatcher: nil, watchedBy: Unsaved(isAsked: isAsked, until: gate))
@@ -651,7 +650,7 @@ import Testing
         #expect(dispatcher.stores.map { $0.isOf(store) } == [true, false])
     }
 
-    @Test func `What came last and cannot be saved brings its store back, under its name`() async throws {
+    @Test func `A last change that cannot be saved brings its store back under its name`() async throws {
         let (dispatcher, unsaved) = (FluxDispatcher(), UnsavedAtLast())
         let family = FluxFamily(clock: desks.clock) { (key: String) in
             let store = FluxStore(dispatcher: nil, watchedBy: unsaved)
@@ -665,7 +664,7 @@ import Testing
     }
 
     @Test(arguments: [false, true])
-    func `What came last and cannot be saved brings no store back that was attached meanwhile`(
+    func `A last change that cannot be saved does not move a store that was attached meanwhile`(
         isDetached: Bool
     ) async throws {
         let (dispatcher, other, unsaved) = (FluxDispatcher(), FluxDispatcher(), UnsavedAtLast(until: Gate()))
@@ -704,7 +703,7 @@ import Testing
         func applied(_ change: FluxChange<Counter>, _ state: Counter, revision: UInt64?) -> (any FluxSettling)? { nil }
     }
 
-    @Test func `A store that cannot be saved stays where somebody has attached it meanwhile`() async throws {
+    @Test func `A store that cannot be saved stays where it was attached meanwhile`() async throws {
         let (dispatcher, other, isAsked, gate) = (FluxDispatcher(), FluxDispatcher(), Gate(), Gate())
         let family = FluxFamily(clock: desks.clock) { (_: String) in
             FluxStore(dispatcher: dispatcher, watchedBy: Unsaved(isAsked: isAsked, until: gate))
@@ -718,7 +717,7 @@ import Testing
         #expect(other.add(1) == 1 && dispatcher.add(1) == 0)
     }
 
-    @Test(.timeLimit(.minutes(1))) func `With no idle time one that cannot be saved is not tried over and over`()
+    @Test(.timeLimit(.minutes(1))) func `With no idle time, a store that cannot be saved is not retried at once`()
         async throws
     {
         let failures = Recorder<String>()
@@ -734,7 +733,7 @@ import Testing
         await failures.count(2)
     }
 
-    @Test func `One that is put away gets no action of its dispatcher any more`() async throws {
+    @Test func `An evicted store gets no more actions from its dispatcher`() async throws {
         let (dispatcher, kept) = (FluxDispatcher(), Locked<FluxStore<Counter>?>(nil))
         let family = FluxFamily(clock: desks.clock) { (_: String) in
             FluxStore(initialState: Counter(), dispatcher: dispatcher)
@@ -744,7 +743,8 @@ import Testing
         #expect(dispatcher.add(1) == 0 && kept.current?.state.count == 0)
     }
 
-    @Test(.timeLimit(.minutes(1))) func `A flush is not done while a store goes that can never be saved`() async throws
+    @Test(.timeLimit(.minutes(1))) func `A flush returns false while a store that can never be saved is being closed`()
+        async throws
     {
         let lost = Lost()
         let family = FluxFamily(clock: desks.clock) { (_: String) in
@@ -768,7 +768,7 @@ import Testing
     }
 
     @Test(.timeLimit(.minutes(1)), arguments: [false, true])
-    func `A store that can never be saved leaves its dispatcher, and the error told of is what its save threw`(
+    func `A store that can never be saved leaves its dispatcher, and the error of its save is reported`(
         isLetGo: Bool
     ) async throws {
         let (dispatcher, failures) = (FluxDispatcher(), Recorder<any Error>())
@@ -819,7 +819,7 @@ import Testing
         func applied(_ change: FluxChange<Counter>, _ state: Counter, revision: UInt64?) -> (any FluxSettling)? { nil }
     }
 
-    @Test func `A key that does not equal itself is refused, as it would not be found again`() async throws {
+    @Test func `A key that is not equal to itself is refused`() async throws {
         let made = Recorder<Double>()
         let family = FluxFamily { (key: Double) in
             made.record(key)
@@ -833,7 +833,7 @@ import Testing
         #expect(await family.shutdown(within: .seconds(60)).failed.isEmpty)
     }
 
-    @Test func `Durations and limits that make no sense stop the program with a message`() async {
+    @Test func `Negative durations and limits stop the program with a message`() async {
         let idle = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             _ = FluxFamily(idle: .seconds(-1)) { (_: Int) in FluxStore(initialState: Counter(), dispatcher: nil) }
         }
@@ -849,7 +849,7 @@ import Testing
         #expect(shutdown.said.contains("FluxFamily: a duration cannot be negative (-5"))
     }
 
-    @Test func `Asked for its keys in pure code it stops the program, and the message names that`() async {
+    @Test func `Reading keys in pure code stops the program, and the message names keys`() async {
         let keys = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             let family = FluxFamily { (_: Int) in FluxStore(initialState: Counter(), dispatcher: nil) }
             FluxStore(initialState: Counter(), dispatcher: nil).handle.withAccess { _ in _ = family.keys }
@@ -881,14 +881,14 @@ import Testing
         for task in tasks { await task.value }
     }
 
-    @Test func `An iterator that is let go of leaves nothing behind`() async {
+    @Test func `A released iterator leaves nothing behind`() async {
         let family = desks.family()
         let intake: Weak
         do { intake = Weak(family.changes.makeAsyncIterator().intake) }
         #expect(await intake.isGone())
     }
 
-    @Test(.timeLimit(.minutes(1))) func `After the last change there is an end, also for who comes after it`()
+    @Test(.timeLimit(.minutes(1))) func `The changes end after the last one, also for an iterator created later`()
         async throws
     {
         let family = desks.family()
@@ -912,7 +912,7 @@ import Testing
         #expect(result.said.contains("two tasks wait with one iterator"))
     }
 
-    @Test func `It is a source of its open members, told before they are closed`() async throws {
+    @Test func `A family is a source of its open members, and notifies before it closes one`() async throws {
         let family = desks.family()
         let seen = Recorder<[String]>()
         let token = family.subscribe { seen.record($0.keys.sorted()) }

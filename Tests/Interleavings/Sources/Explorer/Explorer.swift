@@ -63,7 +63,7 @@ public final class Explorer: @unchecked Sendable {
             waitForRest()
         }
         current = nil
-        if failure == nil, let waiting = scene!.waiting { fail("\(waiting) waits for good.\n\(lastStep(of: waiting))") }
+        if failure == nil, let waiting = scene!.waiting { fail("\(waiting) waits forever.\n\(lastStep(of: waiting))") }
         if failure == nil {
             phase = .ending
             while scene!.end() { settle() }
@@ -94,14 +94,14 @@ public final class Explorer: @unchecked Sendable {
         if control.wait(seconds: 20) { return }
         let last =
             steps.last.map { "\($0.operation) of \($0.object?.name ?? "a place") at \($0.place.text)" } ?? "its start"
-        fail("\(current?.name ?? "somebody") came to no further step within 20 s, after \(last).")
+        fail("\(current?.name ?? "a thread") reached no further step within 20 s, after \(last).")
         Report.stop(self)
     }
 
     private func checkLeaks() {
         let left = objects.filter { $0.isCounted && !$0.isGone }
         if !left.isEmpty {
-            fail("Not let go of at the end: \(Set(left.map(\.title)).sorted().joined(separator: ", ")).")
+            fail("Not released at the end: \(Set(left.map(\.title)).sorted().joined(separator: ", ")).")
         }
     }
 
@@ -123,8 +123,10 @@ public final class Explorer: @unchecked Sendable {
 
     /// Adds a virtual thread, which runs when it is chosen.
     public func spawn(_ name: String, isTask: Bool = false, _ body: @escaping () -> Void) {
-        precondition(phase != .idle, "\(name) was begun while no scenario is under way")
-        precondition(phase == .setup || phase == .ending || current != nil, "\(name) was begun by a foreign thread")
+        precondition(phase != .idle, "\(name) was started while no scenario is running")
+        precondition(
+            phase == .setup || phase == .ending || current != nil,
+            "\(name) was started by a thread outside the scenario")
         lastThread += 1
         live.append(VirtualThread(lastThread, name, isTask: isTask, body))
     }
@@ -158,7 +160,7 @@ public final class Explorer: @unchecked Sendable {
 
     /// No thread can continue: all have ended, or the remaining ones wait for each other.
     private func rest() {
-        if !live.isEmpty { fail("Nobody can go on:\n" + live.map(describe).joined(separator: "\n")) }
+        if !live.isEmpty { fail("No thread can continue:\n" + live.map(describe).joined(separator: "\n")) }
         control.give()
     }
 
@@ -166,7 +168,7 @@ public final class Explorer: @unchecked Sendable {
         guard let wanted = thread.wanted, let owner = wanted.owner else { return "  \(thread.name) waits" }
         let taken = wanted.takenAt.map { ", taken at \($0.text)" } ?? ""
         let place = steps.last { $0.thread === thread }?.place.text ?? "its start"
-        return "  \(thread.name) at \(place) waits for \(wanted.name), which \(owner.name) has\(taken)"
+        return "  \(thread.name) at \(place) waits for \(wanted.name), which \(owner.name) holds\(taken)"
     }
 
     private func lastStep(of name: String) -> String {
@@ -186,7 +188,7 @@ public final class Explorer: @unchecked Sendable {
     ///   - isFree: Whether the order of this step relative to others makes no difference.
     public func step(_ operation: Operation, _ object: Shared?, _ place: Place, isFree: Bool = false) {
         if let object, object.isGone {
-            stop("\(operation) of \(object.name) at \(place.text), which is gone with what it belonged to.")
+            stop("\(operation) of \(object.name) at \(place.text), which was released with the object it belonged to.")
         }
         guard let thread = current else { return }
         if phase == .ending {
@@ -199,13 +201,13 @@ public final class Explorer: @unchecked Sendable {
             thread.wanted = object
             if object!.owner === thread {
                 stop(
-                    "\(thread.name) takes \(object!.name) at \(place.text), which it has since \(object!.takenAt!.text)."
+                    "\(thread.name) takes \(object!.name) at \(place.text), held since \(object!.takenAt!.text)."
                 )
             }
         }
         steps.append(Step(thread: thread, operation: operation, object: object, place: place))
         if isFree { return }
-        if steps.count > Self.mostSteps { stop("It goes on for more than \(Self.mostSteps) steps.") }
+        if steps.count > Self.mostSteps { stop("The run takes more than \(Self.mostSteps) steps.") }
         guard let next = next(after: thread, at: object) else {
             rest()
             while true { thread.wait() }
@@ -216,7 +218,7 @@ public final class Explorer: @unchecked Sendable {
             thread.wait()
         }
         if let object, object.isGone {
-            stop("\(operation) of \(object.name) at \(place.text), which is gone with what it belonged to.")
+            stop("\(operation) of \(object.name) at \(place.text), which was released with the object it belonged to.")
         }
         thread.wanted = nil
     }

@@ -13,12 +13,12 @@ public enum Runner {
         Without a scenario it explores all of them, two at a time, each in a process of its own.
           --list       names the scenarios
           --scenario   explores one alone
-          --bound      the most preemptions of a systematic schedule (3)
+          --bound      the maximum number of preemptions of a systematic schedule (3)
           --seconds    how long schedules with more than two preemptions may take, for each scenario (60)
           --cut-off    how long those with two at most may take (120)
-          --random     how many runs chance makes after that, from --seed (500, 1)
-          --processor  keeps it on one processor, the first being 0: it is twice as fast there
-          --replay     runs one schedule of a scenario, as a report has it, and says what happens step by step
+          --random     how many random runs follow, from --seed (500, 1)
+          --processor  pins it to one processor, numbered from 0, where it is twice as fast
+          --replay     replays one schedule from a report, and prints it step by step
         """
 
     /// Carries out the arguments, and ends the process.
@@ -61,7 +61,7 @@ public enum Runner {
         setenv("SWIFT_DETERMINISTIC_HASHING", "1", 1)
         var pointers: [UnsafeMutablePointer<CChar>?] = CommandLine.arguments.map { strdup($0) } + [nil]
         execvp(CommandLine.arguments[0], &pointers)
-        fail("\(CommandLine.arguments[0]) could not be started anew (\(errno))")
+        fail("\(CommandLine.arguments[0]) could not be restarted (\(errno))")
     }
 
     private static func fail(_ message: String) -> Never {

@@ -38,6 +38,6 @@ public func cancelUnbroken<Success, Failure>(_ task: Task<Success, Failure>) {
 /// Lets other tasks continue; `Task.yield()` does the same, but bypasses the hook.
 public func yieldTask() async {
     await withUnsafeContinuation { continuation in
-        Explorer.shared.spawnTask("a task that gave way") { continuation.resume() }
+        Explorer.shared.spawnTask("a task that yielded") { continuation.resume() }
     }
 }

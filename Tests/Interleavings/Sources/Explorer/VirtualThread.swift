@@ -74,7 +74,7 @@ final class Carrier: @unchecked Sendable {
         #endif
         let this = Unmanaged.passRetained(self).toOpaque()
         let status = pthread_create(&identifier, &attributes, { Carrier.begin($0) }, this)
-        precondition(status == 0, "no thread could be made (\(status))")
+        precondition(status == 0, "no thread could be created (\(status))")
     }
 
     private static func begin(_ argument: UnsafeMutableRawPointer?) -> UnsafeMutableRawPointer? {

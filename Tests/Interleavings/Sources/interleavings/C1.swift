@@ -13,7 +13,7 @@ enum C1 {
                 scene.expect(store.revision, is: 2, "the revision")
             }
         },
-        Scenario("c1-dispatcher-and-store", "What comes by way of a dispatcher and past it is applied one at a time") {
+        Scenario("c1-dispatcher-and-store", "Actions through a dispatcher and past it are applied one at a time") {
             scene in
             let dispatcher = FluxDispatcher()
             let store = FluxStore(initialState: Log(scene: scene), dispatcher: dispatcher)
@@ -22,8 +22,7 @@ enum C1 {
             scene.thread("another") { store.handle.withAccess { _ = $0.apply(.action(.add(3))) } }
             scene.finally { scene.expect(store.entries.sorted(), is: [1, 2, 3], "applied") }
         },
-        Scenario("c1-reaction-and-store", "What a store reacts to, and what is dispatched to it, come one at a time") {
-            scene in
+        Scenario("c1-reaction-and-store", "A reaction and an action to the store are applied one at a time") { scene in
             struct Signal: FluxAction { let entry: Int }
             let dispatcher = FluxDispatcher()
             let store = FluxStore(initialState: Log(scene: scene), dispatcher: dispatcher)
@@ -45,7 +44,7 @@ enum C1 {
             }
             scene.finally { scene.expect(store.entries.sorted(), is: [1, 2], "applied") }
         },
-        Scenario("c2-feature", "What a module keeps with a store is made once, whoever asks first") { scene in
+        Scenario("c2-feature", "A feature of a store is created once, whichever thread needs it first") { scene in
             let (store, kept) = (makeLog(), Noted<[Gate]>([]))
             for name in ["one", "two"] {
                 scene.thread(name) { kept.value.append(store.handle.feature(Gate.self) { Gate() }) }
@@ -55,7 +54,7 @@ enum C1 {
                 kept.value = []
             }
         },
-        Scenario("c3-program-order", "What each thread dispatches keeps its order in every store") { scene in
+        Scenario("c3-program-order", "The actions of each thread keep their order in every store") { scene in
             let dispatcher = FluxDispatcher()
             let store = makeLog(dispatcher)
             scene.thread("one") {
@@ -71,8 +70,7 @@ enum C1 {
                 scene.expect([3, 4], in: store.entries, "two's")
             }
         },
-        Scenario("c3-events", "Events of one thread are converted in the order fired, while others fire and it drains")
-        {
+        Scenario("c3-events", "Events of one thread are converted in the order fired while another thread fires") {
             scene in
             let store = makeLog()
             let creator = FluxActionCreator<Sending>(store: store)
@@ -87,7 +85,7 @@ enum C1 {
                 scene.expect(creator.inFlight, is: 0, "in flight")
             }
         },
-        Scenario("c3-async-events", "What asynchronous conversions send before they suspend keeps the order fired") {
+        Scenario("c3-async-events", "Actions sent before asynchronous conversions suspend keep the order fired") {
             scene in
             let store = makeLog()
             let creator = FluxActionCreator<Working>(store: store)
@@ -121,7 +119,7 @@ enum C1 {
             scene.thread("attaches") { dispatcher.attach(store, priority: 1) }
             scene.finally { scene.expect(store.entries, is: [1, 2], "applied") }
         },
-        Scenario("c4-moved", "A store that moves gets what is dispatched meanwhile, wherever it is") { scene in
+        Scenario("c4-moved", "A store that moves gets actions dispatched meanwhile, in order and once") { scene in
             let (one, other) = twoDispatchers()
             let store = makeLog(one)
             scene.thread("dispatches") {
@@ -130,12 +128,12 @@ enum C1 {
             }
             scene.thread("moves") { other.attach(store) }
             scene.finally {
-                scene.expect(!store.entries.isEmpty, "both were missed")
+                scene.expect(!store.entries.isEmpty, "both actions were missed")
                 scene.expect([1, 2].filter(store.entries.contains), in: store.entries, "in order, each once")
-                scene.expect(FluxStoreInfo(store.handle).dispatcher === other, "it is not where it was moved to")
+                scene.expect(FluxStoreInfo(store.handle).dispatcher === other, "the store is not where it was moved to")
             }
         },
-        Scenario("c4-moved-twice", "Of two who move a store one is the last, and it is in one place only") { scene in
+        Scenario("c4-moved-twice", "A store that two threads move ends up in one place only") { scene in
             let (one, other) = twoDispatchers()
             let store = makeLog()
             scene.thread("one") { one.attach(store) }
@@ -146,7 +144,7 @@ enum C1 {
                 scene.expect(store.entries.count, is: 1, "places where it is attached")
             }
         },
-        Scenario("c4-detached", "Once a store is detached it gets nothing of the dispatcher any more") { scene in
+        Scenario("c4-detached", "A detached store gets no more actions from its dispatcher") { scene in
             let dispatcher = FluxDispatcher()
             let (store, isDetached) = (makeLog(dispatcher), Noted(false))
             scene.thread("dispatches") {
@@ -155,13 +153,12 @@ enum C1 {
                 if was { scene.expect(store.entries, is: [], "applied") }
             }
             scene.thread("detaches") {
-                scene.expect(dispatcher.detach(store), "it was not attached")
+                scene.expect(dispatcher.detach(store), "the store was not attached")
                 isDetached.value = true
             }
             scene.finally { scene.expect(dispatcher.stores.count, is: 0, "stores") }
         },
-        Scenario("c4-detached-name", "Once a store is detached nothing that is dispatched to its name reaches it") {
-            scene in
+        Scenario("c4-detached-name", "Once a store is detached, no action to its name reaches it") { scene in
             let dispatcher = FluxDispatcher()
             let (store, seen) = (makeLog(nil), Noted<[Int]?>(nil))
             try? dispatcher.attach(store, as: "one")
@@ -177,8 +174,7 @@ enum C1 {
                 scene.expect(seen.value ?? [], is: store.entries, "entries once detached, and at the end")
             }
         },
-        Scenario("c4-watched-stores", "Who is told of stores is told of each once, and of its going after its coming") {
-            scene in
+        Scenario("c4-watched-stores", "An observer is notified of a store once, and of its attachment first") { scene in
             let dispatcher = FluxDispatcher()
             let (watch, store) = (StoreWatch(), makeLog(nil))
             scene.thread("watches") { dispatcher.observe(watch) }
@@ -188,7 +184,7 @@ enum C1 {
             }
             scene.finally {
                 let told = watch.told.withLock { $0 }
-                scene.expect(told == [] || told == [true, false], "told \(told)")
+                scene.expect(told == [] || told == [true, false], "notified \(told)")
                 dispatcher.remove(watch)
             }
         },

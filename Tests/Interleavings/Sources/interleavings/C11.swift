@@ -4,8 +4,7 @@ import Flux
 /// A view never shows an action's effect on one store of a dispatcher without that on the others, and never goes back.
 enum C11 {
     static let scenarios = [
-        Scenario("c11-read", "A view that is read while its dispatcher works is never torn, and never goes back") {
-            scene in
+        Scenario("c11-read", "A view read while its dispatcher works is never torn, and never goes back") { scene in
             let dispatcher = FluxDispatcher()
             let one = FluxStore(initialState: Count(), dispatcher: dispatcher)
             let two = makeLog(dispatcher)
@@ -20,9 +19,7 @@ enum C11 {
             }
             scene.finally { scene.expect(view.state, is: [1, 1], "the view") }
         },
-        Scenario(
-            "c11-two-dispatchers", "A view over two dispatchers shows each of them at a moment between two actions"
-        ) { scene in
+        Scenario("c11-two-dispatchers", "A view over two dispatchers shows each of them between two actions") { scene in
             let (one, other) = twoDispatchers()
             let stores = [makeLog(one), makeLog(one), makeLog(other), makeLog(other)]
             let view = FluxView(stores) { $0.map(\.entries.count) }
@@ -34,8 +31,7 @@ enum C11 {
             }
             scene.finally { scene.expect(view.state, is: [1, 1, 1, 1], "the view") }
         },
-        Scenario("c11-opposite-views", "Views that name two dispatchers in opposite order never wait for each other") {
-            scene in
+        Scenario("c11-opposite-views", "Views that name two dispatchers in opposite order do not deadlock") { scene in
             let (one, other) = twoDispatchers()
             let stores = [makeLog(one), makeLog(other)]
             let (there, back) = (FluxView(stores) { $0.map(\.entries.count) }, FluxView(stores.reversed()) { $0.count })
@@ -47,7 +43,7 @@ enum C11 {
             }
             scene.finally { scene.expect(there.state, is: [1, 1], "the view") }
         },
-        Scenario("c11-watched", "A view that is watched is never torn, never goes back, and ends on the newest") {
+        Scenario("c11-watched", "A view with a subscription is never torn, never goes back, and ends on the newest") {
             scene in
             let dispatcher = FluxDispatcher()
             let (one, two) = (makeLog(dispatcher), makeLog(dispatcher))
@@ -65,11 +61,11 @@ enum C11 {
                 token.value = nil
             }
         },
-        storesOfNone("c11-stores-of-none", "Of stores without a dispatcher too a view never goes back in any of them"),
-        storesOfNone("c11-stores-anew", "Nor where it has to look anew where they are", haveMoved: true),
-        storesCome("c11-stores-come", "A view whose stores come to a dispatcher meanwhile is in step"),
-        storesCome("c11-stores-come-anew", "So is one that has to look anew where they are", haveMoved: true),
-        Scenario("c11-silent", "A view shows changes that are not announced with those that are") { scene in
+        storesOfNone("c11-stores-of-none", "A view of stores without a dispatcher never goes back in any of them"),
+        storesOfNone("c11-stores-anew", "A view that must look up its stores again never goes back", haveMoved: true),
+        storesCome("c11-stores-come", "A view whose stores are being attached to a dispatcher is never torn"),
+        storesCome("c11-stores-come-anew", "A view that must look up its stores again is never torn", haveMoved: true),
+        Scenario("c11-silent", "A view shows silent changes together with announced ones") { scene in
             let dispatcher = FluxDispatcher()
             let (one, two) = (FluxStore(initialState: Count(), dispatcher: dispatcher), makeLog(dispatcher))
             let view = FluxView(one, two) { [$0.count, $1.entries.count] }
@@ -80,7 +76,7 @@ enum C11 {
             }
             scene.finally { scene.expect(view.state, is: [1, 1], "the view") }
         },
-        Scenario("c11-view-of-views", "A view over a view and the store below it is in step") { scene in
+        Scenario("c11-view-of-views", "A view over another view and its store is never torn") { scene in
             let dispatcher = FluxDispatcher()
             let store = makeLog(dispatcher)
             let view = FluxView(store.view(\.entries.count), store) { [$0, $1.entries.count] }
@@ -91,7 +87,7 @@ enum C11 {
             }
             scene.finally { scene.expect(view.state, is: [1, 1], "the view") }
         },
-        Scenario("c11-store-moves", "A view whose store moves meanwhile is in step wherever that is") { scene in
+        Scenario("c11-store-moves", "A view whose stores move one after the other is never torn") { scene in
             let (one, other) = twoDispatchers()
             let stores = [makeLog(one), makeLog(one)]
             let view = FluxView(stores) { $0.map(\.entries.count) }
@@ -105,7 +101,7 @@ enum C11 {
             }
             scene.finally { scene.expect(view.state, is: [1, 1], "the view") }
         },
-        Scenario("c11-stores-move-at-once", "A view whose stores move at the same time is in step") { scene in
+        Scenario("c11-stores-move-at-once", "A view whose stores move at the same time is never torn") { scene in
             let (one, other) = twoDispatchers()
             let (stores, seen) = ([makeLog(one), makeLog(one)], Noted([0, 0]))
             let view = FluxView(stores[0], stores[1]) { [$0.entries.count, $1.entries.count] }
@@ -119,7 +115,7 @@ enum C11 {
                 if view.state == [2, 2] { scene.expect(seen.value[0] == seen.value[1], "torn: \(seen.value)") }
             }
         },
-        Scenario("c11-view-goes", "A view that is let go of delivers what is due, and ends") { scene in
+        Scenario("c11-view-goes", "A released view delivers pending changes, and ends") { scene in
             let (store, seen, applied) = (makeLog(), Noted<[Int]>([]), Noted(0))
             let view = Noted<FluxView<Int>?>(store.view(\.entries.count))
             let token = view.value!.subscribe { seen.value.append($0) }
@@ -133,7 +129,7 @@ enum C11 {
             }
             scene.finally {
                 scene.expectRising(seen.value)
-                scene.expect(seen.value.last ?? 0 >= applied.value, "\(applied.value) were due, it saw \(seen.value)")
+                scene.expect(seen.value.last ?? 0 >= applied.value, "\(applied.value) pending, it saw \(seen.value)")
                 applied.value = seen.value.count
                 store.add(3)
             }
@@ -141,7 +137,7 @@ enum C11 {
                 withExtendedLifetime(token) { scene.expect(seen.value.count, is: applied.value, "calls after the end") }
             }
         },
-        Scenario("c11-store-goes", "A store goes with the view that has it, though that be at work") { scene in
+        Scenario("c11-store-goes", "A store is released with its view, even while the view is at work") { scene in
             let dispatcher = FluxDispatcher()
             let store = Noted<FluxStore<Log>?>(makeLog(dispatcher))
             let view = Noted(store.value?.view(\.entries.count))
@@ -150,12 +146,12 @@ enum C11 {
             scene.thread("dispatches") { dispatcher.add(1) }
             scene.thread("lets go") {
                 (view.value, store.value) = (nil, nil)
-                scene.expect(find() == nil, "the store is kept")
+                scene.expect(find() == nil, "the store is retained")
             }
             scene.finally { withExtendedLifetime(token) {} }
         },
         Scenario(
-            "c11-watchers-come-and-go", "A view that loses its last watcher while another comes tells that one all"
+            "c11-watchers-come-and-go", "A subscription that begins while the last other one ends misses no change"
         ) { scene in
             let (store, seen) = (makeLog(), Noted<[Int]>([]))
             let view = store.view(\.entries.count)
@@ -192,7 +188,7 @@ enum C11 {
             scene.finally {
                 let (first, second) = (seen.value[0], seen.value[1])
                 let isAhead = [first[0] - second[0], first[1] - second[1]]
-                scene.expect(isAhead.min()! >= 0 || isAhead.max()! <= 0, "neither is the later one: \(seen.value)")
+                scene.expect(isAhead.min()! >= 0 || isAhead.max()! <= 0, "neither read is the later one: \(seen.value)")
                 scene.expect(view.state, is: [3, 1], "the view")
             }
         }

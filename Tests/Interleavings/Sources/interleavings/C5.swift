@@ -23,12 +23,12 @@ enum C5 {
             }
             scene.finally {
                 withExtendedLifetime(token) {
-                    scene.expect(seen.value.map(\.count), is: [1, 2, 3], "how long the states were")
+                    scene.expect(seen.value.map(\.count), is: [1, 2, 3], "the lengths of the states")
                     scene.expect(seen.value.last ?? [], is: store.entries, "the last")
                 }
             }
         },
-        Scenario("c5-starting-with-current", "A snapshot and the changes after it have no gap and nothing twice") {
+        Scenario("c5-starting-with-current", "A snapshot and the changes after it have no gap and no duplicate") {
             scene in
             let (store, seen, token) = (makeLog(), Noted<[Int]>([]), Noted<FluxSubscription?>(nil))
             scene.thread("one") {
@@ -41,13 +41,11 @@ enum C5 {
             }
             scene.finally {
                 let first = seen.value.first ?? 4
-                scene.expect(seen.value, is: Array(min(first, 3)...3), "how long the states were")
+                scene.expect(seen.value, is: Array(min(first, 3)...3), "the lengths of the states")
                 token.value = nil
             }
         },
-        Scenario("c5-next", "One that begins after the only one before it has left gets each change from then on once")
-        {
-            scene in
+        Scenario("c5-next", "A subscription that replaces the only one gets each later change once") { scene in
             let (store, seen, calls, before) = (makeLog(), Noted<[Int]>([]), Noted(0), Noted(0))
             let token = Noted<FluxSubscription?>(store.subscribe { _ in })
             let other = store.subscribe(.latest) { _ in }
@@ -70,7 +68,7 @@ enum C5 {
             scene.finally {
                 let first = seen.value.first ?? 4
                 scene.expect(first >= before.value, "it began with \(first), after \(before.value)")
-                scene.expect(seen.value, is: Array(min(first, 3)...3), "how long the states were")
+                scene.expect(seen.value, is: Array(min(first, 3)...3), "the lengths of the states")
                 token.value = nil
                 withExtendedLifetime(other) {}
             }
@@ -91,9 +89,7 @@ enum C5 {
                 }
             }
         },
-        Scenario(
-            "c5-latest-joined", "Who joins a subscription to the latest, from the current on, misses nothing either"
-        ) {
+        Scenario("c5-latest-joined", "A subscription to the latest that joins another one also ends on the newest") {
             scene in
             let (store, one, two) = (makeLog(), Noted<[Int]>([]), Noted<[Int]>([]))
             let token = Noted<FluxSubscription?>(nil)
@@ -106,7 +102,7 @@ enum C5 {
                 token.value = store.subscribe(.latest, startingWithCurrent: true) { two.value.append($0.entries.count) }
             }
             scene.finally {
-                for (name, seen) in [("the first", one.value), ("who joined", two.value)] {
+                for (name, seen) in [("the first", one.value), ("the second", two.value)] {
                     scene.expectRising(seen, name)
                     scene.expect(seen.last, is: 2, "the last of \(name)")
                 }
@@ -114,9 +110,8 @@ enum C5 {
             }
         },
         Scenario(
-            "c5-latest-part", "A part by latest, on any queue, never goes back, repeats nothing, and ends on the newest"
-        ) {
-            scene in
+            "c5-latest-part", "Subscriptions to the latest of a part never go back or repeat, and end on the newest"
+        ) { scene in
             let (store, one, two) = (makeLog(), Noted<[Int]>([]), Noted<[Int]>([]))
             let (token, queue) = (Noted<FluxSubscription?>(nil), DispatchQueue(label: "mine"))
             let part: @Sendable (Log) -> Int = { $0.entries.count }
@@ -134,15 +129,15 @@ enum C5 {
                 }
             }
             scene.finally {
-                for (name, seen) in [("the first", one.value), ("who joined", two.value)] {
+                for (name, seen) in [("the first", one.value), ("the second", two.value)] {
                     scene.expectRising(seen, name)
                     scene.expect(seen.last, is: 2, "the last of \(name)")
                 }
                 withExtendedLifetime(first) { token.value = nil }
             }
         },
-        Scenario("c5-latest-on-queue", "On a queue of the user's the latest is one call a turn, and ends on the newest")
-        { scene in
+        Scenario("c5-latest-on-queue", "On a user's queue the latest never goes back, and ends on the newest") {
+            scene in
             let (store, seen, queue) = (makeLog(), Noted<[Int]>([]), DispatchQueue(label: "mine"))
             let token = store.subscribe(.latest, on: queue) { seen.value.append($0.entries.count) }
             scene.thread("one") { store.add(1) }
@@ -154,9 +149,7 @@ enum C5 {
                 }
             }
         },
-        Scenario(
-            "c5-concurrent-queue", "On a concurrent queue too a handler is never called twice at once, and in order"
-        ) {
+        Scenario("c5-concurrent-queue", "A handler on a concurrent queue is called in order, and never twice at once") {
             scene in
             let (store, seen, newest) = (makeLog(), Noted<[Int]>([]), Noted<[Int]>([]))
             let calls = Noted((every: 0, latest: 0))
@@ -188,8 +181,9 @@ enum C5 {
                 }
             }
         },
-        Scenario("c5-latest-on-concurrent-queue", "There too it is one call at a time, also where a drain pauses") {
-            scene in
+        Scenario(
+            "c5-latest-on-concurrent-queue", "A handler of the latest on a concurrent queue never runs twice at once"
+        ) { scene in
             let (store, calls, newest) = (makeLog(), Noted(0), Noted(0))
             let token = store.subscribe(.latest, on: .global()) {
                 calls.value += 1
@@ -202,7 +196,7 @@ enum C5 {
             for (name, entry) in [("one", 2), ("two", 3), ("three", 4)] { scene.thread(name) { store.add(entry) } }
             scene.finally { withExtendedLifetime(token) { scene.expect(newest.value, is: 4, "the newest") } }
         },
-        Scenario("c5-two-queues", "Two queues and both ways to deliver get all of it, each in order") { scene in
+        Scenario("c5-two-queues", "Subscriptions on two queues each get all changes in order") { scene in
             let (store, one, two) = (makeLog(), Noted<[Int]>([]), Noted<[Int]>([]))
             let tokens = [
                 store.subscribe { one.value.append($0.entries.count) },
@@ -217,14 +211,14 @@ enum C5 {
                 }
             }
         },
-        Scenario("c5-part", "Who watches a part gets each change of it once, and ends on the newest") { scene in
+        Scenario("c5-part", "A subscription to a part gets each change of it once") { scene in
             let (store, seen) = (makeLog(), Noted<[Int]>([]))
             let token = store.subscribe(to: \.entries.count) { seen.value.append($0) }
             scene.thread("one") { store.add(1) }
             scene.thread("two") { store.add(2) }
             scene.finally { withExtendedLifetime(token) { scene.expect(seen.value, is: [1, 2], "counts") } }
         },
-        Scenario("c5-buffered", "With room for one, the newest stays, and what was left out is counted") { scene in
+        Scenario("c5-buffered", "A buffer for one change keeps the newest, and counts the dropped ones") { scene in
             let (store, seen) = (makeLog(), Noted<[Int]>([]))
             let token = store.subscribe(.buffered(newest: 1)) { seen.value.append($0.entries.count) }
             scene.thread("one") {
@@ -235,11 +229,11 @@ enum C5 {
             scene.finally {
                 scene.expect(seen.value == seen.value.sorted(), "it went back: \(seen.value)")
                 scene.expect(seen.value.last, is: 3, "the last")
-                scene.expect(seen.value.count + token.dropped, is: 3, "handed over or counted")
+                scene.expect(seen.value.count + token.dropped, is: 3, "delivered or counted")
             }
         },
-        Scenario("c5-actions-joined", "Who comes to a dispatcher's actions as the last of others goes misses none") {
-            scene in
+        Scenario("c5-actions-joined", "A subscription to actions that begins while the only other one ends misses none")
+        { scene in
             let (dispatcher, seen) = (FluxDispatcher(), Noted<[String]>([]))
             let store = FluxStore(initialState: Log(), dispatcher: dispatcher)
             let first = Noted<FluxSubscription?>(dispatcher.subscribeActions { _ in })
@@ -250,11 +244,11 @@ enum C5 {
                 store.add(1)
             }
             scene.finally {
-                scene.expect(seen.value.count, is: 1, "actions told")
+                scene.expect(seen.value.count, is: 1, "reported actions")
                 withExtendedLifetime(store) { token.value = nil }
             }
         },
-        Scenario("c5-sequence", "An async sequence of states never goes back, and comes to the newest") { scene in
+        Scenario("c5-sequence", "An async sequence of states never goes back, and reaches the newest") { scene in
             let (store, seen) = (makeLog(), Noted<[Int]>([]))
             scene.task("iterates") {
                 for await state in store.states {
@@ -268,8 +262,7 @@ enum C5 {
         },
         Scenario(
             "c5-sequence-cancelled", "An async sequence of each state ends when its task is cancelled, at any step"
-        ) {
-            scene in
+        ) { scene in
             let (store, seen) = (makeLog(), Noted<[Int]>([]))
             let cancel = scene.task("iterates") {
                 for await state in store.states(.every) { seen.value.append(state.entries.count) }
@@ -284,20 +277,19 @@ enum C5 {
                 scene.expect(seen.value, is: Array((first..<(first + seen.value.count))), "each one once")
             }
         },
-        Scenario("c5-flush", "A flush returns once all that was applied before has been handed over") { scene in
+        Scenario("c5-flush", "A flush returns once all changes applied before have been delivered") { scene in
             C5.flushing(scene) { store, see in
                 let token = store.subscribe { see($0.entries.count) }
                 return (token, { await store.flush() })
             }
         },
-        Scenario("c5-flush-part", "A flush returns once the parts of all that was applied have been handed over") {
-            scene in
+        Scenario("c5-flush-part", "A flush returns once all earlier changes of a part have been delivered") { scene in
             C5.flushing(scene) { store, see in
                 let token = store.subscribe(to: \.entries.count) { see($0) }
                 return (token, { await store.flush() })
             }
         },
-        Scenario("c5-flush-view", "A flush of a view returns once all that was applied before has been handed over") {
+        Scenario("c5-flush-view", "A flush of a view returns once all changes applied before have been delivered") {
             scene in
             C5.flushing(scene) { store, see in
                 let view = store.view(\.entries.count)
@@ -305,7 +297,7 @@ enum C5 {
                 return (token, { await view.flush() })
             }
         },
-        Scenario("c6-handler-dispatches", "A handler that dispatches makes nobody see states out of order") { scene in
+        Scenario("c6-handler-dispatches", "Subscriptions see states in order even if a handler dispatches") { scene in
             let (store, one, two) = (makeLog(), Noted<[Int]>([]), Noted<[Int]>([]))
             let tokens = [
                 store.subscribe { state in
@@ -318,13 +310,14 @@ enum C5 {
             scene.thread("two") { store.add(2) }
             scene.finally {
                 withExtendedLifetime(tokens) {
-                    scene.expect(one.value, is: [1, 2, 3], "who dispatches")
-                    scene.expect(two.value, is: [1, 2, 3], "who is behind")
+                    scene.expect(one.value, is: [1, 2, 3], "the handler that dispatches")
+                    scene.expect(two.value, is: [1, 2, 3], "the handler behind it")
                 }
             }
         },
-        Scenario("c6-handler-subscribes", "A handler may subscribe and end another's subscription while actions come") {
-            scene in
+        Scenario(
+            "c6-handler-subscribes", "A handler can subscribe, and end another subscription, while actions are applied"
+        ) { scene in
             let (store, seen) = (makeLog(), Noted<[Int]>([]))
             let tokens = Noted<[FluxSubscription]>([])
             tokens.value.append(
@@ -343,8 +336,7 @@ enum C5 {
                 tokens.value = []
             }
         },
-        Scenario("c8-blocked-handler", "A handler that blocks delays nobody on other queues, and no dispatch") {
-            scene in
+        Scenario("c8-blocked-handler", "A blocked handler delays no other queue and no dispatch") { scene in
             let (store, gate, seen) = (makeLog(), Gate(), Noted<[Int]>([]))
             let tokens = [
                 store.subscribe(on: DispatchQueue(label: "slow")) { _ in gate.pass() },
@@ -370,9 +362,9 @@ enum C5 {
             store.add(2)
             let applied = store.entries.count
             await flush()
-            scene.expect(seen.value >= applied, "\(seen.value) of \(applied) were handed over")
+            scene.expect(seen.value >= applied, "\(seen.value) of \(applied) were delivered")
         }
         // Keeps what is watched alive until the end.
-        scene.finally { withExtendedLifetime((token, flush)) { scene.expect(seen.value, is: 2, "handed over") } }
+        scene.finally { withExtendedLifetime((token, flush)) { scene.expect(seen.value, is: 2, "delivered") } }
     }
 }

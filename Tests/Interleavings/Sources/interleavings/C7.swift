@@ -7,11 +7,11 @@ import Flux
 /// Released stores and creators are freed, and their pending work is done (C10).
 enum C7 {
     static let scenarios = [
-        Scenario("c7-finish", "Once finish() has returned, no call of the handler runs or comes") { scene in
+        Scenario("c7-finish", "Once finish() has returned, no call of the handler runs or begins") { scene in
             C7.finishing(scene) { $0.subscribe($1) }
         },
-        Scenario("c7-unsubscribe", "Once unsubscribe() has returned, one call at most comes, which had been decided on")
-        { scene in
+        Scenario("c7-unsubscribe", "After unsubscribe() at most one call begins, which was already decided on") {
+            scene in
             let (store, late, isOver) = (makeLog(), Noted(0), Noted(false))
             let token = store.subscribe { _ in if isOver.value { late.value += 1 } }
             scene.thread("dispatches") {
@@ -22,7 +22,7 @@ enum C7 {
                 token.unsubscribe()
                 isOver.value = true
             }
-            scene.finally { scene.expect(late.value <= 1, "\(late.value) calls were decided on after it") }
+            scene.finally { scene.expect(late.value <= 1, "\(late.value) calls were decided on after unsubscribe()") }
         },
         Scenario("c7-unsubscribe-inside", "A handler that ends its own subscription is not called again") { scene in
             C7.endingInside(scene) { $0.subscribe($1) }
@@ -30,7 +30,8 @@ enum C7 {
         Scenario("c7-part-inside", "A handler of a part that ends its own subscription is not called again") { scene in
             C7.endingInside(scene) { $0.subscribe(to: { $0 }, by: { _, _ in false }, $1) }
         },
-        Scenario("c7-unsubscribe-on-queue", "On the subscription's own queue unsubscribe() is the end") { scene in
+        Scenario("c7-unsubscribe-on-queue", "After unsubscribe() on the subscription's own queue, no call begins") {
+            scene in
             let (store, queue, isOver) = (makeLog(), DispatchQueue(label: "mine"), Noted(false))
             let token = store.subscribe(on: queue) { _ in scene.expect(!isOver.value, "a call after the end") }
             scene.thread("dispatches") {
@@ -44,8 +45,7 @@ enum C7 {
                 }
             }
         },
-        Scenario("c7-token-goes", "A token that is let go of at any step ends its subscription, and the rest goes on") {
-            scene in
+        Scenario("c7-token-goes", "A token released at any step ends its subscription, and no other") { scene in
             let (store, other, token) = (makeLog(), Noted<[Int]>([]), Noted<FluxSubscription?>(nil))
             token.value = store.subscribe { _ in scene.point() }
             let stays = store.subscribe { other.value.append($0.entries.count) }
@@ -57,10 +57,8 @@ enum C7 {
             scene.finally { withExtendedLifetime(stays) { scene.expect(other.value, is: [1, 2], "the other saw") } }
         },
         Scenario(
-            "c7-subscribe-and-unsubscribe",
-            "Subscriptions come and go while actions flow, and one that stays misses none"
-        ) {
-            scene in
+            "c7-subscribe-and-unsubscribe", "Subscriptions come and go while actions flow, and the last one misses none"
+        ) { scene in
             let (store, seen) = (makeLog(), Noted<[Int]>([]))
             let stays = store.subscribe(.latest) { _ in }
             let last = Noted<FluxSubscription?>(nil)
@@ -77,27 +75,25 @@ enum C7 {
                 last.value = nil
             }
         },
-        Scenario("c7-delivery", "A bounded subscription that finishes has no call after it") { scene in
+        Scenario("c7-delivery", "A bounded subscription gets no call after finish()") { scene in
             C7.finishing(scene) { $0.subscribe(.buffered(oldest: 2), $1) }
         },
-        Scenario("c7-part", "A subscription to a part that finishes has no call after it") { scene in
+        Scenario("c7-part", "A subscription to a part gets no call after finish()") { scene in
             C7.finishing(scene) { $0.subscribe(to: { $0 }, by: { _, _ in false }, $1) }
         },
-        Scenario("c7-flush-and-unsubscribe", "Who waits for a delivery goes on when the subscription ends meanwhile") {
-            scene in
+        Scenario("c7-flush-and-unsubscribe", "A flush returns even if the subscription ends meanwhile") { scene in
             let store = makeLog()
             let token = store.subscribe { _ in }
             scene.thread("dispatches") { store.add(1) }
             scene.thread("unsubscribes") { token.unsubscribe() }
             scene.task("flushes") { await store.flush() }
         },
-        Scenario("c7-interceptor", "Once an interceptor is removed, no action that is dispatched later comes to it") {
-            scene in
+        Scenario("c7-interceptor", "A removed interceptor gets no action that is dispatched later") { scene in
             let (dispatcher, isRemoved) = (FluxDispatcher(), Noted(false))
             let store = makeLog(dispatcher)
             let registration = dispatcher.add(
                 .before { action in
-                    if case .add(2)? = action as? Log.Action { scene.expect(!isRemoved.value, "it is called") }
+                    if case .add(2)? = action as? Log.Action { scene.expect(!isRemoved.value, "called once removed") }
                 })
             scene.thread("dispatches") {
                 dispatcher.add(1)
@@ -109,7 +105,7 @@ enum C7 {
             }
             scene.finally { scene.expect(store.entries.first, is: 1, "applied") }
         },
-        Scenario("c10-store-goes", "A store that is let go of at any step delivers what is due, and ends") { scene in
+        Scenario("c10-store-goes", "A store released at any step delivers pending changes, and ends") { scene in
             let (store, seen) = (Noted<FluxStore<Log>?>(makeLog()), Noted<[Int]>([]))
             let token = store.value!.subscribe { seen.value.append($0.entries.count) }
             let applied = Noted(0)
@@ -126,9 +122,7 @@ enum C7 {
                 }
             }
         },
-        Scenario(
-            "c10-store-of-dispatcher-goes", "A store leaves its dispatcher when it is let go of, while that dispatches"
-        ) {
+        Scenario("c10-store-of-dispatcher-goes", "A released store leaves its dispatcher, even while that dispatches") {
             scene in
             let dispatcher = FluxDispatcher()
             let store = Noted<FluxStore<Log>?>(makeLog(dispatcher))
@@ -139,7 +133,7 @@ enum C7 {
             scene.thread("lets go") { store.value = nil }
             scene.finally { scene.expect(dispatcher.stores.count, is: 0, "stores") }
         },
-        Scenario("c10-dispatcher-goes", "A dispatcher and its store may be let go of in any order") { scene in
+        Scenario("c10-dispatcher-goes", "A dispatcher and its store can be released in any order") { scene in
             let dispatcher = Noted<FluxDispatcher?>(FluxDispatcher())
             let store = Noted<FluxStore<Log>?>(nil)
             dispatcher.value!.attach(keeping: makeLog(), priority: 1)
@@ -148,7 +142,7 @@ enum C7 {
             scene.thread("dispatcher goes") { dispatcher.value = nil }
             scene.thread("store goes") { store.value = nil }
         },
-        Scenario("c10-creator-goes", "Letting go of a creator loses no event that was fired") { scene in
+        Scenario("c10-creator-goes", "Releasing a creator loses no event that was fired") { scene in
             let store = makeLog()
             let creator = Noted<FluxActionCreator<Sending>?>(FluxActionCreator(store: store))
             let fired = Noted<[Int]>([])
@@ -162,7 +156,7 @@ enum C7 {
             scene.thread("lets go") { creator.value = nil }
             scene.finally { scene.expect(store.entries, is: fired.value, "applied") }
         },
-        Scenario("c10-ended-is-told", "Who asked to be told of the end is told once, after the last state") { scene in
+        Scenario("c10-ended-is-told", "A subscription is notified of the end once, after the last state") { scene in
             let (store, seen, ends) = (Noted<FluxStore<Log>?>(makeLog()), Noted<[Int]>([]), Noted(0))
             let token = store.value!.subscribe(
                 .every, on: nil, startingWithCurrent: true, ended: { ends.value += 1 },
@@ -173,14 +167,12 @@ enum C7 {
             scene.thread("dispatches") { store.value?.add(1) }
             scene.thread("lets go") { store.value = nil }
             scene.finally {
-                withExtendedLifetime(token) { scene.expect(ends.value, is: 1, "told of the end") }
+                withExtendedLifetime(token) { scene.expect(ends.value, is: 1, "notifications of the end") }
             }
         },
         Scenario(
-            "c10-observer-added",
-            "An observer that is added while actions flow misses none after it, and gets none twice"
-        ) {
-            scene in
+            "c10-observer-added", "An observer added while actions flow misses none after that, and gets none twice"
+        ) { scene in
             let (store, journal) = (makeLog(), Journal())
             let first = Noted<Int>(0)
             scene.thread("one") {
@@ -200,7 +192,7 @@ enum C7 {
                 store.handle.withAccess { $0.remove(journal) }
             }
         },
-        Scenario("instrumented", "Who is told of applied actions is told of each once, with its own revision") {
+        Scenario("instrumented", "Instrumentation is notified of each applied action once, with its own revision") {
             scene in
             let (store, told) = (makeLog(), Told())
             store.instrument(told)
@@ -216,12 +208,13 @@ enum C7 {
                 for (entry, revision) in applied {
                     scene.expect(store.entries[revision - 1], is: entry, "the action of revision \(revision)")
                 }
-                scene.expect(Set(applied.map(\.entry)).count, is: 3, "told of")
-                scene.expect(applied.count, is: 3, "told")
+                scene.expect(Set(applied.map(\.entry)).count, is: 3, "different actions reported")
+                scene.expect(applied.count, is: 3, "reports")
                 withExtendedLifetime(subscription) {}
             }
         },
-        Scenario("undone", "An undo while actions flow goes back by one step, and the history stays whole") { scene in
+        Scenario("undone", "An undo while actions flow goes back by one step, and the history stays complete") {
+            scene in
             let store = makeLog()
             let history = FluxHistory(store, limit: 10)
             store.add(1)

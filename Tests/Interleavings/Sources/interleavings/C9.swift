@@ -6,10 +6,8 @@ import Flux
 /// The scenarios also cover what builds on this: rules, retries, shutdowns, and flushes of creators.
 enum C9 {
     static let scenarios = [
-        Scenario(
-            "c9-cancel-while-sending", "After a cancel nothing passes, and the outcome comes after what had passed"
-        ) {
-            scene in
+        Scenario("c9-cancel-while-sending", "After a cancel no action passes, and the outcome comes after the last one")
+        { scene in
             let store = makeLog()
             let creator = FluxActionCreator<Sending>(store: store)
             let task = creator.fire(.add([1, 2]))
@@ -18,21 +16,20 @@ enum C9 {
                 let (count, outcome) = (store.entries.count, task.isCancelled)
                 scene.point()
                 // An action that had passed may still be on its way.
-                if outcome { scene.expect(store.entries.count <= count + 1, "more than one was on its way") }
+                if outcome { scene.expect(store.entries.count <= count + 1, "more than one action was on its way") }
             }
             scene.task("awaits") {
                 let outcome = await task.outcome
                 let count = store.entries.count
-                scene.expect(creator.inFlight, is: 0, "in flight when its outcome is known")
+                scene.expect(creator.inFlight, is: 0, "in flight when the outcome is known")
                 if case .completed = outcome { scene.expect(count, is: 2, "applied at the end") }
                 scene.point()
                 scene.expect(store.entries.count, is: count, "applied after the end")
             }
         },
         Scenario(
-            "c9-cancel-before-start", "An event that is cancelled before it starts never does, or has started before"
-        ) {
-            scene in
+            "c9-cancel-before-start", "An event cancelled as it starts is cancelled or applied; no other event is lost"
+        ) { scene in
             let (store, task) = (makeLog(), Noted<FluxTask?>(nil))
             let creator = FluxActionCreator<Sending>(store: store)
             scene.thread("fires and cancels") {
@@ -44,15 +41,12 @@ enum C9 {
             scene.finally {
                 scene.expect(store.entries.contains(2), "the other event was lost")
                 if task.value?.isCancelled == false {
-                    scene.expect(store.entries.contains(1), "completed, and not applied")
+                    scene.expect(store.entries.contains(1), "completed, but not applied")
                 }
                 task.value = nil
             }
         },
-        Scenario(
-            "c9-cancel-async", "A cancelled asynchronous conversion sends no more, and its Swift task is cancelled"
-        ) {
-            scene in
+        Scenario("c9-cancel-async", "A cancelled asynchronous conversion sends nothing after its outcome") { scene in
             let store = makeLog()
             let creator = FluxActionCreator<Working>(store: store)
             let task = creator.fire(.work(1))
@@ -69,14 +63,13 @@ enum C9 {
                 scene.expect(store.entries, is: entries, "applied after the end")
             }
         },
-        Scenario("c9-swift-task-cancelled", "The Swift task of a conversion is cancelled whenever its event is") {
-            scene in
+        Scenario("c9-swift-task-cancelled", "Cancelling an event cancels the Swift task of its conversion") { scene in
             let creator = FluxActionCreator<Sleeping>(dependency: ScenarioClock(isStopped: true), store: makeLog())
             let task = creator.fire(.init())
             scene.thread("cancels") { task.cancel() }
-            scene.task("awaits") { scene.expect(await task.outcome.isCancelled, "it was not cancelled") }
+            scene.task("awaits") { scene.expect(await task.outcome.isCancelled, "the event was not cancelled") }
         },
-        Scenario("c9-cancel-and-end", "Of a cancel and a failure with its last action exactly one wins") { scene in
+        Scenario("c9-cancel-and-end", "Exactly one of a cancel and a failure with its last action wins") { scene in
             let (store, failures) = (makeLog(), Noted(0))
             let creator = FluxActionCreator<Working>(store: store) { _, _ in failures.value += 1 }
             let task = creator.fire(.fail(1))
@@ -85,10 +78,11 @@ enum C9 {
                 let outcome = await task.outcome
                 scene.expect(outcome.isCancelled || outcome.error != nil, "\(outcome)")
                 scene.expect(store.entries.contains(19), is: outcome.error != nil, "the last action was sent")
-                scene.expect(failures.value, is: outcome.error == nil ? 0 : 1, "told of the failure")
+                scene.expect(failures.value, is: outcome.error == nil ? 0 : 1, "reported failures")
             }
         },
-        Scenario("c9-cancel-kept-action", "What middleware kept goes no further once its event is cancelled") { scene in
+        Scenario("c9-cancel-kept-action", "An action kept by middleware is not applied once its event is cancelled") {
+            scene in
             let (dispatcher, kept, isOver) = (FluxDispatcher(), Noted<FluxNext?>(nil), Noted(false))
             let store = makeLog(dispatcher)
             dispatcher.add(FluxInterceptor { _, next in kept.value = next })
@@ -106,7 +100,7 @@ enum C9 {
             }
             scene.finally { kept.value = nil }
         },
-        Scenario("c9-cancel-all", "cancelAll ends what is in flight, and nothing that is fired later") { scene in
+        Scenario("c9-cancel-all", "cancelAll() ends the events in flight, and none that is fired later") { scene in
             let store = makeLog()
             let creator = FluxActionCreator<Sending>(store: store)
             creator.fire(.add([1]))
@@ -116,11 +110,11 @@ enum C9 {
             }
             scene.thread("fires") { creator.fire(.add([2])) }
             scene.finally {
-                scene.expect(store.entries.contains(3), "what was fired later was lost")
+                scene.expect(store.entries.contains(3), "the event fired later was lost")
                 scene.expect(creator.inFlight, is: 0, "in flight")
             }
         },
-        Scenario("c9-life", "The life of a task is told whole to whoever looks, from the start to the end") { scene in
+        Scenario("c9-life", "The events of a task are complete, from its start to its end") { scene in
             let creator = FluxActionCreator<Sending>(store: makeLog())
             let task = creator.fire(.add([1, 2]))
             scene.thread("cancels") { task.cancel() }
@@ -136,12 +130,12 @@ enum C9 {
                 }
                 scene.expect(life.last == "completed" || life.last == "cancelled", "\(life)")
                 if life.last == "completed" {
-                    scene.expect(life, is: ["started", "sent", "sent", "completed"], "its life")
+                    scene.expect(life, is: ["started", "sent", "sent", "completed"], "the events of the task")
                 }
             }
         },
-        Scenario("c9-unique", "Of three events one runs at a time, and no stale action lands behind a newer one") {
-            scene in
+        Scenario("c9-unique", "Only one of three unique events runs at a time, and no stale action follows a newer one")
+        { scene in
             let store = makeLog()
             let creator = FluxActionCreator<Working>(store: store, rules: [.unique(cancelling: .earlier)])
             scene.thread("one") {
@@ -158,8 +152,7 @@ enum C9 {
                 scene.expect(creator.inFlight, is: 0, "in flight")
             }
         },
-        Scenario("c9-sequence", "Three events in sequence run one after the other, also where one is cancelled") {
-            scene in
+        Scenario("c9-sequence", "Three events in sequence run one after the other, even if one is cancelled") { scene in
             let store = makeLog()
             let creator = FluxActionCreator<Working>(store: store, rules: [.sequence()])
             let first = creator.fire(.work(1))
@@ -175,7 +168,8 @@ enum C9 {
                 scene.expect(creator.inFlight, is: 0, "in flight")
             }
         },
-        Scenario("c9-concurrency", "With room for one, three events run one at a time, and all do") { scene in
+        Scenario("c9-concurrency", "With a limit of one, three events run one at a time, and all of them run") {
+            scene in
             let (store, limit) = (makeLog(), FluxLimit(1))
             let one = FluxActionCreator<Working>(store: store, rules: [.concurrency(limit)])
             let two = FluxActionCreator<Working>(store: store, rules: [.concurrency(limit)])
@@ -192,8 +186,7 @@ enum C9 {
                 }
             }
         },
-        Scenario("c9-rules-keep-order", "Events that rules let go on at once are converted in the order fired") {
-            scene in
+        Scenario("c9-rules-keep-order", "Events that rules admit at once are converted in the order fired") { scene in
             let store = makeLog()
             let creator = FluxActionCreator<Sending>(store: store, rules: [.concurrency(3)])
             scene.thread("one") {
@@ -206,8 +199,7 @@ enum C9 {
                 scene.expect(store.entries.count, is: 3, "applied")
             }
         },
-        Scenario("c9-rules-keep-order-behind", "Of the events of a thread none overtakes another") {
-            scene in
+        Scenario("c9-rules-keep-order-behind", "No event of a thread overtakes an earlier one") { scene in
             let (store, gate) = (makeLog(), Gate())
             let creator = FluxActionCreator<Opening>(dependency: gate, store: store, rules: [.concurrency(3)])
             scene.thread("one") {
@@ -218,7 +210,8 @@ enum C9 {
             scene.thread("two") { creator.fire(.open) }
             scene.finally { scene.expect(store.entries, is: [1, 2], "applied") }
         },
-        Scenario("c9-one-after-the-other", "Who waits for the outcome of an event finds its place free") { scene in
+        Scenario("c9-one-after-the-other", "A task that has awaited the outcome of an event finds its place free") {
+            scene in
             let (store, limit) = (makeLog(), FluxLimit(1, waiting: 0))
             let rules: [FluxRule<Sending.Event>] = [.unique(cancelling: .later), .concurrency(limit)]
             let creator = FluxActionCreator<Sending>(store: store, rules: rules)
@@ -229,7 +222,7 @@ enum C9 {
                 }
             }
         },
-        Scenario("c9-rule-and-end", "Who finds that an event has ended finds its place free") { scene in
+        Scenario("c9-rule-and-end", "A thread that finds an event ended finds its place free") { scene in
             let store = makeLog()
             let creator = FluxActionCreator<Sending>(store: store, rules: [.unique(cancelling: .later)])
             scene.thread("fires") { creator.fire(.add([1])) }
@@ -238,7 +231,7 @@ enum C9 {
                 scene.expect(await creator.fire(.add([2])).outcome.isCompleted, "the place was still taken")
             }
         },
-        Scenario("c9-told-of-both", "Who is told that an event was fired is told of its end") { scene in
+        Scenario("c9-told-of-both", "An observer notified of a fired event is notified of its end") { scene in
             let (store, open) = (makeLog(), Noted(0))
             let creator = FluxActionCreator<Sending>(
                 dependency: (), observers: { [Telling(open: open)] }, sending: { store.dispatch(action: $0) })
@@ -246,7 +239,7 @@ enum C9 {
             scene.thread("cancels") { creator.cancelAll() }
             scene.finally { scene.expect(open.value, is: 0, "still open") }
         },
-        Scenario("c9-limits", "Two limits, shared in opposite order, let everybody through in the end") { scene in
+        Scenario("c9-limits", "Two limits shared in opposite order let all events through") { scene in
             let (store, one, two) = (makeLog(), FluxLimit(1), FluxLimit(1))
             let there = FluxActionCreator<Sending>(store: store, rules: [.concurrency(one), .concurrency(two)])
             let back = FluxActionCreator<Sending>(store: store, rules: [.concurrency(two), .concurrency(one)])
@@ -254,7 +247,7 @@ enum C9 {
             scene.thread("back") { back.fire(.add([2])) }
             scene.finally { scene.expect(store.entries.sorted(), is: [1, 2], "applied") }
         },
-        Scenario("c9-cancel-and-rule", "A cancel while a rule decides leaves nothing behind that others wait for") {
+        Scenario("c9-cancel-and-rule", "A cancel while a rule decides leaves nothing that blocks later events") {
             scene in
             let store = makeLog()
             let creator = FluxActionCreator<Sending>(store: store, rules: [.sequence()])
@@ -270,7 +263,7 @@ enum C9 {
             }
             scene.finally { scene.expect(store.entries.last, is: 2, "the next") }
         },
-        Scenario("c9-retry", "A retry and a cancel: where it was not cancelled the last attempt is the end") { scene in
+        Scenario("c9-retry", "An event that is retried but not cancelled ends with its last attempt") { scene in
             let store = makeLog()
             let creator = FluxActionCreator<Working>(
                 dependency: (), store: store, rules: [.retry(limit: 1, backoff: .none)], onFailure: { _, _ in })
@@ -282,7 +275,8 @@ enum C9 {
                 scene.expect(store.entries.count { $0 == 10 } <= 2, "attempts: \(store.entries)")
             }
         },
-        Scenario("c9-retry-late", "What a failed attempt sends once the next has sent is refused") { scene in
+        Scenario("c9-retry-late", "A late action of a failed attempt is refused once the next attempt has sent") {
+            scene in
             let (store, sends) = (makeLog(), Noted<[@Sendable (Log.Action) -> Void]>([]))
             let creator = FluxActionCreator<Failing>(
                 dependency: sends, store: store, rules: [.retry(limit: 1, backoff: .none)], onFailure: { _, _ in })
@@ -297,8 +291,7 @@ enum C9 {
                 sends.value = []
             }
         },
-        Scenario("c9-debounce", "Of events that come close together the newest is run, and the others are dropped") {
-            scene in
+        Scenario("c9-debounce", "Debounce runs the newest of several events, and drops the others") { scene in
             let (store, tasks) = (makeLog(), Noted<[FluxTask]>([]))
             let creator = FluxActionCreator<Sending>(
                 store: store, rules: [.debounce(.milliseconds(10))], clock: ScenarioClock())
@@ -313,8 +306,7 @@ enum C9 {
                 tasks.value = []
             }
         },
-        Scenario("c9-shutdown", "A shutdown accounts for each event that was fired, and takes in none any more") {
-            scene in
+        Scenario("c9-shutdown", "A shutdown accounts for each fired event, and accepts no more") { scene in
             let (store, fired, most) = (makeLog(), Noted(0), Noted(0))
             let creator = FluxActionCreator<Sending>(store: store, clock: ScenarioClock())
             scene.thread("fires") {
@@ -327,21 +319,21 @@ enum C9 {
                 let before = fired.value
                 let report = await creator.shutdown(within: .seconds(1))
                 let sum = report.completed + report.cancelled + report.dropped + report.unfinished + report.failed
-                scene.expect(sum >= before && sum <= 2, "\(sum) accounted for, of \(before) and more")
+                scene.expect(sum >= before && sum <= 2, "\(sum) accounted for, of at least \(before)")
                 let count = store.entries.count
                 scene.expect(count >= report.completed, "\(report.completed) completed, \(count) applied")
-                scene.expect(creator.inFlight <= report.unfinished, "some began after the shutdown")
+                scene.expect(creator.inFlight <= report.unfinished, "some events began after the shutdown")
                 most.value = count + report.unfinished
                 creator.fire(.add([3]))
             }
             scene.finally {
-                scene.expect(!store.entries.contains(3), "an event was taken in after the shutdown")
+                scene.expect(!store.entries.contains(3), "an event was accepted after the shutdown")
                 scene.expect(store.entries.count <= most.value, "an event was converted after the shutdown")
                 scene.expect(creator.inFlight, is: 0, "in flight")
             }
         },
-        Scenario("c9-shutdown-async", "At the deadline of a shutdown the rest is cancelled, and sends no more") {
-            scene in
+        Scenario("c9-shutdown-async", "A shutdown cancels the remaining events at its deadline, and they send no more")
+        { scene in
             let (store, most) = (makeLog(), Noted(0))
             let creator = FluxActionCreator<Working>(store: store, clock: ScenarioClock())
             scene.thread("fires") { creator.fire(.work(1)) }
@@ -354,8 +346,8 @@ enum C9 {
                 scene.expect(creator.inFlight, is: 0, "in flight")
             }
         },
-        Scenario("c9-shutdown-and-rule", "An event that comes too late, after a shutdown, takes the place of no other")
-        { scene in
+        Scenario("c9-shutdown-and-rule", "An event fired too late for a shutdown does not replace a running event") {
+            scene in
             let (store, isDropped) = (makeLog(), Noted(false))
             let creator = FluxActionCreator<Working>(
                 store: store, rules: [.unique(cancelling: .earlier)], clock: ScenarioClock(isStopped: true))
@@ -366,7 +358,7 @@ enum C9 {
                 scene.expect(store.entries.suffix(2), is: isDropped.value ? [10, 11] : [20, 21], "the last")
             }
         },
-        Scenario("c9-flush", "A flush of a creator returns once all that was fired before has ended") { scene in
+        Scenario("c9-flush", "A flush of a creator returns once all events fired before have ended") { scene in
             let (store, fired) = (makeLog(), Noted<[Int]>([]))
             let creator = FluxActionCreator<Working>(store: store)
             scene.thread("fires") {
@@ -380,17 +372,15 @@ enum C9 {
                 for entry in before { scene.expect(store.entries.contains(entry), "\(entry) is missing") }
             }
         },
-        Scenario(
-            "c9-flush-cancelled", "A flush that is cancelled returns, and one within a time says whether all was done"
-        ) {
-            scene in
+        Scenario("c9-flush-cancelled", "A cancelled flush returns, and one with a time limit says whether all is done")
+        { scene in
             let (store, gate) = (makeLog(), Noted<FluxConversion<Held>?>(nil))
             let creator = FluxActionCreator<Held>(dependency: gate, store: store, clock: ScenarioClock())
             creator.fire(.init())
             let waits = scene.task("waits") { await creator.flush() }
             scene.task("waits for a while") {
                 let isDone = await creator.flush(within: .seconds(1))
-                scene.expect(!isDone, "it says that all was done")
+                scene.expect(!isDone, "the flush says that all is done")
             }
             scene.thread("cancels") { waits() }
             scene.finally { gate.value = nil }

@@ -4,7 +4,7 @@ import Flux
 /// A family has a member for each key, which is created once, and closed when nothing uses it.
 enum Family {
     static let scenarios = [
-        Scenario("family-made-once", "Two who ask for a key at once get the same member") { scene in
+        Scenario("family-made-once", "Two tasks that request a key at once get the same member") { scene in
             let rooms = Rooms(scene)
             let family = rooms.family(idle: .seconds(60))
             for name in ["one", "two"] {
@@ -12,16 +12,14 @@ enum Family {
                     try? await family.with("a") { room in
                         scene.expect(room.isOpen.value, "it is closed")
                         await yieldTask()
-                        scene.expect(room.isOpen.value, "it is closed meanwhile")
+                        scene.expect(room.isOpen.value, "it was closed meanwhile")
                     }
                 }
             }
-            scene.finally { scene.expect(rooms.made.value, is: 1, "made") }
+            scene.finally { scene.expect(rooms.made.value, is: 1, "created") }
         },
-        Scenario(
-            "family-close-and-lease", "A close against a lease: nobody has a closed member, and never are there two"
-        ) {
-            scene in
+        Scenario("family-close-and-lease", "No task gets a closed member, or a second one, while a close is under way")
+        { scene in
             let rooms = Rooms(scene)
             let family = rooms.family(idle: .seconds(60))
             scene.task("uses") {
@@ -30,8 +28,7 @@ enum Family {
             scene.task("closes") { try? await family.close("a") }
             scene.finally { scene.expect(rooms.open.value, is: family.keys.count, "open") }
         },
-        Scenario("family-idle", "A member that nobody needs goes at once, and comes anew for who asks meanwhile") {
-            scene in
+        Scenario("family-idle", "An unused member closes at once, and a request meanwhile gets a new one") { scene in
             let rooms = Rooms(scene)
             let family = rooms.family(idle: .zero)
             for name in ["one", "two"] {
@@ -39,14 +36,13 @@ enum Family {
                     guard let lease = try? await family.lease("a") else { return }
                     scene.expect(lease.member.isOpen.value, "it is closed")
                     scene.point()
-                    scene.expect(lease.member.isOpen.value, "it is closed meanwhile")
+                    scene.expect(lease.member.isOpen.value, "it was closed meanwhile")
                     lease.release()
                 }
             }
             scene.finally { scene.expect(rooms.open.value, is: 0, "open") }
         },
-        Scenario("family-shutdown", "A shutdown against a lease: one of the two comes first, and all is put away") {
-            scene in
+        Scenario("family-shutdown", "A shutdown and a lease at the same time leave no member open") { scene in
             let rooms = Rooms(scene)
             let family = rooms.family(idle: .seconds(60))
             scene.task("uses") {
@@ -62,7 +58,7 @@ enum Family {
             }
             scene.finally { scene.expect(rooms.open.value, is: 0, "open") }
         },
-        Scenario("family-cancelled", "One who gives up waiting for a member leaves nothing behind") { scene in
+        Scenario("family-cancelled", "A cancelled request for a member leaves nothing behind") { scene in
             let rooms = Rooms(scene)
             let family = rooms.family(idle: .zero)
             let asks = scene.task("asks") {

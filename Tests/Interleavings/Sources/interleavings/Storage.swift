@@ -4,9 +4,7 @@ import Flux
 /// Changes that are held back while a store loads, and changes that are saved or logged.
 enum Storage {
     static let scenarios = [
-        Scenario(
-            "restored", "What is dispatched while a store loads comes after what was loaded, in order, and none twice"
-        ) {
+        Scenario("restored", "Actions dispatched while a store loads follow the loaded state, in order and once") {
             scene in
             let disk = Disk([7])
             let store = FluxStore(initialState: Log(), dispatcher: nil, persistence: disk)
@@ -22,7 +20,8 @@ enum Storage {
                 scene.expect(disk.saved.withLock { $0 } ?? [], is: store.entries, "saved")
             }
         },
-        Scenario("restored-and-watched", "Who subscribes while a store loads sees each change once") { scene in
+        Scenario("restored-and-watched", "A subscription that begins while a store loads gets each change once") {
+            scene in
             let (disk, seen, token) = (Disk([7]), Noted<[Int]>([]), Noted<FluxSubscription?>(nil))
             let store = FluxStore(initialState: Log(), dispatcher: nil, persistence: disk)
             scene.thread("subscribes") {
@@ -30,11 +29,11 @@ enum Storage {
             }
             scene.thread("dispatches") { store.add(1) }
             scene.finally {
-                scene.expect(seen.value, is: Array((seen.value.first ?? 9)...2), "how long the states were")
+                scene.expect(seen.value, is: Array((seen.value.first ?? 9)...2), "the lengths of the states")
                 token.value = nil
             }
         },
-        Scenario("saved-when-flushed", "A flush of a store returns once what was applied before is saved") { scene in
+        Scenario("saved-when-flushed", "A flush of a store returns once all earlier changes are saved") { scene in
             let disk = Disk(nil)
             let store = FluxStore(initialState: Log(), dispatcher: nil, persistence: disk)
             scene.thread("dispatches") { store.add(1) }
@@ -45,7 +44,7 @@ enum Storage {
             }
             scene.finally { scene.expect(disk.saved.withLock { $0 } ?? [], is: store.entries, "saved") }
         },
-        Scenario("saved-when-it-goes", "A store that is let go of while it loads or saves still saves what is due") {
+        Scenario("saved-when-it-goes", "A store released while it loads or saves still saves pending changes") {
             scene in
             let disk = Disk([7])
             let store = Noted<FluxStore<Log>?>(FluxStore(initialState: Log(), dispatcher: nil, persistence: disk))
@@ -60,8 +59,7 @@ enum Storage {
                 scene.expect(disk.saved.withLock { $0 } ?? [7], is: isAdded.value ? [7, 1] : [7], "saved")
             }
         },
-        Scenario("load-times-out", "A load that may end in time or not leaves one answer, and loses no action") {
-            scene in
+        Scenario("load-times-out", "A load that may time out gives one result, and loses no action") { scene in
             let (disk, told) = (Disk([7]), Noted(0))
             let store = FluxStore(
                 initialState: Log(), dispatcher: nil, persistence: disk, loadTimeout: .seconds(1),
@@ -71,10 +69,10 @@ enum Storage {
             scene.task("awaits") { _ = await store.ready }
             scene.finally {
                 scene.expect([[1], [7, 1]].contains(store.entries), "applied \(store.entries)")
-                scene.expect(told.value, is: store.entries.count == 1 ? 1 : 0, "failures told of")
+                scene.expect(told.value, is: store.entries.count == 1 ? 1 : 0, "reported failures")
             }
         },
-        Scenario("durable", "A durable dispatch has returned once its action is in the log, with others beside it") {
+        Scenario("durable", "A durable dispatch returns once its action is in the log, with others beside it") {
             scene in
             let log = Record()
             let store = FluxStore(initialState: Log(), dispatcher: nil, log: log)
@@ -86,17 +84,14 @@ enum Storage {
             }
             scene.finally { scene.expect(log.entries.withLock { $0 }, is: store.entries, "the log") }
         },
-        Scenario(
-            "durable-cancelled", "A durable dispatch that is cancelled returns, and what it has done stays in order"
-        ) {
-            scene in
+        Scenario("durable-cancelled", "A cancelled durable dispatch returns, and the log stays in order") { scene in
             let log = Record()
             let store = FluxStore(initialState: Log(), dispatcher: nil, log: log, capacity: 1)
             let first = scene.task("one") { _ = try? await store.dispatch(durably: .add(1)) }
             scene.task("two") { _ = try? await store.dispatch(durably: .add(2)) }
             scene.thread("cancels") { first() }
             scene.finally {
-                scene.expect(store.entries.contains(2), "the other was lost")
+                scene.expect(store.entries.contains(2), "the other action was lost")
                 scene.expect(log.entries.withLock { $0 }, is: store.entries, "the log")
             }
         },
