@@ -14,6 +14,8 @@ nonisolated struct FluxStorage<State: FluxState>: Sendable {
     @usableFromInline let compactEvery: UInt64
     /// Identifies the place; nil: no load waits for this store.
     let place: String?
+    /// The position of the store in the order of ``FluxUnwritten``, and not the path of a file.
+    ///
     /// Its last number is higher than that of any store created before.
     let path: FluxUnwritten.Path
     let loadTimeout: Swift.Duration?

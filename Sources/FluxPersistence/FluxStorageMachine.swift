@@ -63,7 +63,9 @@ nonisolated struct FluxStorageMachine<Change, Action, Waiter> {
     @usableFromInline var step = Step.save
     /// Actions are counted from this number until a snapshot is due; nil: one is due.
     @usableFromInline var compacted: UInt64?
-    /// Up to this number, only a snapshot is possible: one of the changes is not an action.
+    /// While `done` is below this number, the next write must be a snapshot.
+    ///
+    /// Either the change with this number is not an action, or `end` was told that the log leads to a lower revision.
     @usableFromInline var unlogged: UInt64 = 0
     @usableFromInline var attempt = 0
     /// The error of the last attempt; nil once one has succeeded.

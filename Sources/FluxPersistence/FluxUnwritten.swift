@@ -8,11 +8,12 @@
 /// first, and whatever a store's own code opens comes before that store. Each store has one position in this order, so
 /// no two wait for each other. A store is removed once it has written everything, or never will.
 ///
-/// | input    | some come before, at the place             | none      |
-/// |----------|--------------------------------------------|-----------|
-/// | `add`    | one more                                   | the first |
-/// | `newest` | the last one added of them, below a number | nil       |
-/// | `remove` | one less; the last: no key                 | nothing   |
+/// | input    | the place has entries                             | it has none |
+/// |----------|---------------------------------------------------|-------------|
+/// | `add`    | one more                                          | the first   |
+/// | `newest` | of those that come before the store and have a    | nil         |
+/// |          | number below the given one, the highest; or nil   |             |
+/// | `remove` | one less; with the last, the place is removed too | nothing     |
 nonisolated struct FluxUnwritten: Sendable {
     /// The number of a store, after the numbers of the stores in whose code it was opened, the outermost first.
     typealias Path = [UInt64]

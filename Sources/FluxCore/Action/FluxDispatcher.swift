@@ -116,8 +116,8 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
     ///   - priority: Interceptors with a higher priority come first; among equals, the one added first.
     ///   - isReplaced: Returns true for an existing interceptor that the new one replaces atomically. An action under
     ///     way still reaches the replaced one. Called while a lock is held.
-    /// - Returns: The registration, which removes the interceptor. For actions under way it also removes the replaced
-    ///   interceptor, or the last of several. Releasing the registration removes nothing.
+    /// - Returns: The registration, which removes the interceptor. Actions under way then also skip the interceptor
+    ///   that this one replaced; if it replaced several, the last of them. Releasing the registration removes nothing.
     /// - Complexity: O(*m*) for *m* interceptors.
     @discardableResult public func add(
         _ interceptor: some FluxDispatchInterceptor, priority: Int = 0,

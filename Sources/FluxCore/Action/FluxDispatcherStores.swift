@@ -41,8 +41,8 @@ nonisolated extension FluxDispatcher {
 
     /// Attaches a store and keeps it alive for as long as it is attached here.
     ///
-    /// The store does not keep the dispatcher alive in turn. It stays kept if it is attached here again without
-    /// `keeping`, with another priority or with a name.
+    /// The store does not keep the dispatcher alive in turn. It stays kept if it is attached here again
+    /// without `keeping`, for example to change its priority or to give it a name.
     ///
     /// - Parameters:
     ///   - store: The store.

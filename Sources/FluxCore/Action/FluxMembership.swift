@@ -4,7 +4,7 @@ import Synchronization
 nonisolated struct FluxMembership {
     typealias Reaction = (reducer: FluxReducer, key: UInt64)
 
-    /// The dispatcher that the store is attached to, or a weak reference to it if it keeps the store.
+    /// The dispatcher that the store is attached to; a `FluxWeakDispatcher` if the dispatcher keeps the store alive.
     var home: (any AnyObject & Sendable)?
     /// The store's reactions to other types of action, each with the key of its place, in the order added.
     var reactions: ContiguousArray<Reaction> = []
@@ -31,9 +31,9 @@ nonisolated extension FluxStoreHandle {
 
     /// The unique key of the store's place for its own actions; once detached, the complement of
     /// its last key, also unique.
-    // Relaxed: written while the dispatcher's lock is held, so before an action reaches that place. The mark for a move
-    // is cleared after the store has left its former dispatcher, while the membership's lock is held. A thread that
-    // checks where the store is attached waits for that lock.
+    // Relaxed: an attach writes it while the dispatcher's lock is held, so before an action reaches that place. A
+    // detach writes it, and a move clears its mark, after the store has left its former dispatcher, while the
+    // membership's lock is held. A thread that checks where the store is attached waits for that lock.
     var key: UInt64 { lastKey.load(ordering: .relaxed) }
 
     /// Runs a closure on the membership and the store's dispatcher; releases the objects added to

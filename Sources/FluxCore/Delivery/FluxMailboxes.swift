@@ -3,9 +3,12 @@ import Dispatch
 /// All mailboxes of a store: one for each queue and kind of delivery.
 ///
 /// A struct that the store's lock guards, because a change enters the pending lists in the same atomic step that
-/// applies it. States that were added after the unlock would arrive stale.
+/// applies it. If states were added after the unlock, an older one could come in after a newer one.
 @usableFromInline nonisolated struct FluxMailboxes<State: FluxState> {
-    /// The revision of the newest state; declared first, next to the state, because each dispatch writes both.
+    /// The number of announced changes; it is the store's revision without the skipped ones, see ``FluxObserving``.
+    ///
+    /// It is declared first, next to the state, because each dispatch writes both. In mailboxes and subscribers,
+    /// "revision" means this number.
     @usableFromInline var newest: UInt64 = 0
     @usableFromInline var list = FluxList<FluxMailbox<State>>()
     /// Whether the store was released: all subscriptions end after the pending deliveries.

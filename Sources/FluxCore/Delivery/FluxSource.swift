@@ -60,9 +60,10 @@ nonisolated public protocol FluxSource<State>: Sendable {
     func flush() async
 }
 
-/// The readings of one cut through sources; each store is read once, however many views in between read it (C11).
+/// The states that one reading of a view takes together, as if at one moment: a cut (C11).
 ///
-/// Otherwise an action that is dispatched to a store itself, past its dispatcher, could come between two readings.
+/// Each store is read once, however many views in between read it. Otherwise an action that is dispatched to a store
+/// itself, and not through its dispatcher, could come between two readings of that store.
 ///
 /// Thread safety: belongs to the thread that takes the cut.
 nonisolated public final class FluxCut {

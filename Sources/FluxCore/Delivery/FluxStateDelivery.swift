@@ -7,7 +7,7 @@ import Dispatch
     @usableFromInline typealias Batch = FluxMailbox<State>.Batch
 
     @usableFromInline let handle: FluxStoreHandle<State>
-    /// The id; its lowest bit means `.latest`, because a separate flag would make the object 16 bytes larger.
+    /// The id of its mailbox; the lowest bit means `.latest`: a separate flag would make the object 16 bytes larger.
     @usableFromInline let id: UInt64
     /// The queue to deliver on; nil for the store's own.
     @usableFromInline let queue: DispatchQueue?
@@ -58,7 +58,7 @@ import Dispatch
     }
 }
 
-/// Ends a subscription: its delivery or, in the plain mailbox of a store, the store's handle.
+/// What a subscription leaves when it ends: its delivery or, for the plain mailbox of a store, the store's handle.
 @usableFromInline nonisolated protocol FluxLeaving: AnyObject, Sendable {
     /// Removes a subscription.
     func leave(_ id: UInt64)

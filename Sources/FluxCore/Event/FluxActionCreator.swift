@@ -22,7 +22,7 @@ nonisolated public final class FluxActionCreator<Converter: FluxActionConverter>
     /// Returns the observers to notify of events: those of the store or dispatcher that the actions go to.
     @usableFromInline let observers: @Sendable () -> ContiguousArray<any FluxEventObserver>
     @usableFromInline let inbox = FluxLock(FluxInbox<FluxDueEvent<Converter.Event>?>())
-    /// Begins a conversion or, without one, drains the inbox, in code that the client's module has specialised.
+    /// Converts the given event or, given nil, drains the inbox, in code that the client's module has specialised.
     @usableFromInline let work: @Sendable (FluxActionCreator, FluxDueEvent<Converter.Event>?) -> Void
 
     // MARK: - Creating

@@ -1,7 +1,7 @@
 /// An observer of the events whose actions go to a dispatcher or a store.
 ///
-/// If a creator has schedulers, none of its other events may be started, retried or ended until `retried` or `ended`
-/// has returned; conversions that already run continue. Be quick there, and do not wait for any of those events.
+/// If a creator has schedulers, its other events may have to wait with their start, retry or end until `retried` or
+/// `ended` has returned; conversions that already run continue. Be quick there, and wait for none of those events.
 ///
 /// Thread safety: called on any thread, on several at once, with no lock held.
 nonisolated public protocol FluxEventObserver: Sendable {

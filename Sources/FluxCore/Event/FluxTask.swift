@@ -40,7 +40,9 @@ nonisolated public final class FluxTask: Sendable {
     public enum LifeEvent: Sendable {
         /// The converter was called.
         case started
-        /// An action was dispatched and applied; a change by a command's `begin` may be reported after a `retrying`.
+        /// An action was dispatched, and applied unless something on the way stopped or postponed it (C2).
+        ///
+        /// The change that a command's `begin` makes may be reported after a `retrying`.
         case actionSent
         /// The converter threw an error and will be called again; `attempt` is the one that failed, counted from 1.
         case retrying(attempt: Int, error: any Swift.Error)

@@ -25,7 +25,9 @@ nonisolated struct FluxTaskMachine {
 
     struct Cancellation { let body: @Sendable () -> Void }
 
-    /// Latches by whether they wait for the end alone: an action costs nothing for those, however many there are.
+    /// The latches of those that wait; under true, those that wait for the end alone.
+    ///
+    /// An action does not visit the latter, however many there are.
     typealias Waiters = [Bool: [ObjectIdentifier: FluxLatch]]
 
     struct Ending { let body: @Sendable (FluxTask.Outcome) -> Void }

@@ -4,8 +4,9 @@
 ///
 /// Thread safety: belongs to the closure that receives it.
 nonisolated public struct FluxStoreAccess<State: FluxState>: ~Copyable {
-    /// The observers and what belongs to them, nil if there are none; next to the lock, as the hot path checks only
-    /// this.
+    /// The observers, the gate, the skipped revisions and what waits for the unlock; nil if there is none of these.
+    ///
+    /// It is next to the lock, because the hot path checks only this.
     @usableFromInline var observing: FluxObserving<State>?
     @usableFromInline var current: State
     @usableFromInline var mailboxes = FluxMailboxes<State>()
@@ -109,9 +110,9 @@ nonisolated public struct FluxStoreAccess<State: FluxState>: ~Copyable {
     ///
     /// - Parameters:
     ///   - observer: The observer, notified after those added before it.
-    ///   - settlesFirst: True if what its `applied` returns only schedules work, and it is not to be notified of
-    ///     events, as with a subscription. Whatever may take longer, or wait, is settled later; otherwise it would
-    ///     delay subscriptions (C8).
+    ///   - settlesFirst: True for an observer like a subscription: what its `applied` returns only schedules work, and
+    ///     is settled first; the observer is not notified of events. Use false if settling may take longer or wait:
+    ///     it then comes last, and delays no subscription (C8).
     @inlinable
     public mutating func observe<Observer: FluxStoreObserver<State>>(_ observer: Observer, settlesFirst: Bool = false) {
         // Nothing would remove it any more.

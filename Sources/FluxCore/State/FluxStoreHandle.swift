@@ -25,9 +25,10 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
     @usableFromInline let work: @Sendable (FluxStoreHandle, FluxStoreJob<State>) -> JobResult
     let membership = FluxLock(FluxMembership())
     let lastKey = Synchronization.Atomic<UInt64>(0)
-    /// Created on first use, without a lock of its own.
+    /// Created on first use, without a lock of its own, because other locks may be held then.
     ///
-    /// `FluxDispatcherObserver.detached(_:)` uses it while the locks of the membership and of the dispatcher are held.
+    /// `FluxDispatcherObserver.detached(_:)`, for example, may use it with the locks of the membership and of the
+    /// dispatcher held.
     private let lazyExtras = FluxLazy<FluxStoreExtras>()
 
     // Forced inline: a call would retain and release the references in the state once more.
@@ -61,7 +62,8 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
     /// - Returns: The closure's result.
     @inlinable public func withAccess<Result>(_ body: (inout FluxStoreAccess<State>) -> Result) -> Result {
         let thread = threads.requireImpure("FluxStoreHandle.withAccess")
-        // Separate from the closure's result: a tuple with a generic result takes longer than all the rest.
+        // A variable, and not part of the closure's result: a tuple with the generic result would take longer than
+        // everything else here.
         var rest: (wakes: FluxWakes, gone: [Any]) = (.none, [])
         let result = lock.withLock { machine in
             thread.purely(self) {
@@ -99,9 +101,9 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
 
     @usableFromInline func waitForCall() async { await wait(for: FluxMailbox<State>.plain, forCall: true) }
 
-    /// Waits until everything pending on a delivery has been delivered, or until none of its calls is running.
+    /// Waits until everything pending in a mailbox has been delivered or, with `forCall`, until no call is running.
     ///
-    /// Returns false if the task is cancelled.
+    /// The mailbox is given by its id. Returns false if the task is cancelled.
     @inlinable @discardableResult func wait(for delivery: UInt64, forCall: Bool) async -> Bool {
         FluxPureCode.forbid("finish()")
         return await FluxLatch.wait { latch in

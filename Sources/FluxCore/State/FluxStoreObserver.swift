@@ -42,9 +42,9 @@ nonisolated public protocol FluxStoreObserver<State>: AnyObject, FluxEventObserv
 
     /// Called when the store has been released.
     ///
-    /// Observers are called in the order added. An observer that ends its own deliveries here, as a subscription to a
-    /// part does, delivers no change that a later observer still applies to the store. An observer that is added after
-    /// these calls have begun is not called.
+    /// Observers are called in the order added. A later observer may still apply changes to the store while it ends; an
+    /// observer that has ended its own deliveries by then, as a subscription to a part does, does not deliver them. An
+    /// observer that is added after these calls have begun is not called.
     ///
     /// - Parameter finish: Continues the end of the store with the next observer. After the last one, the subscriptions
     ///   of the store end once pending changes are delivered.
@@ -54,7 +54,7 @@ nonisolated public protocol FluxStoreObserver<State>: AnyObject, FluxEventObserv
     /// Waits until the observer has handled every change applied before, or never will; part of ``FluxStore/flush()``.
     func flush() async
 
-    /// Waits as ``flush()`` does, but no longer than until the first attempt fails.
+    /// Waits as ``flush()`` does, but returns early if an attempt to handle the changes fails, such as a save.
     ///
     /// - Returns: The error of that attempt; `CancellationError` if the task was cancelled first; nil if all was done.
     func failure() async -> (any Swift.Error)?

@@ -3,8 +3,8 @@
 /// ```swift
 /// await FluxLatch.wait { latch in
 ///     lock.withLock { table in table.isDone ? nil : table.join(latch) }  // keeps it, and opens it once it is done
-/// } withdrawing: { id in
-///     lock.withLock { table in table.withdraw(id) }
+/// } withdrawing: { place in
+///     lock.withLock { table in table.withdraw(place) }
 /// }
 /// ```
 ///
@@ -52,7 +52,8 @@ nonisolated public final class FluxLatch: Sendable {
     /// - Parameters:
     ///   - join: Puts the latch into a list and returns its place; nil if there is nothing to wait for.
     ///   - withdraw: Takes the latch out of the list, by the place that `join` returned; called after every wait.
-    /// - Returns: False if the task was cancelled while it waited.
+    /// - Returns: False if the task has been cancelled by the end of the wait, even if the latch was opened first. True
+    ///   if there was nothing to wait for.
     @inlinable @discardableResult public static func wait<Place>(
         joining join: (FluxLatch) -> Place?, withdrawing withdraw: (Place) -> Void
     ) async -> Bool {

@@ -109,9 +109,10 @@ nonisolated struct FluxRoutes {
         return key
     }
 
-    /// Returns a known reducer: the one at a key, which may keep the store, or else that of the last store if reusable.
+    /// Returns an existing reducer to use again for a store's own actions, so that not each store has its own; or nil.
     ///
-    /// That of the last store is reusable if it leads to the same type of state and keeps no store.
+    /// With a key, it is the reducer at that place, which may keep the store. Without one, it is that of the last store
+    /// on the route, if it leads to the same type of state and keeps no store.
     mutating func main<State: FluxState>(of state: State.Type, at key: UInt64?) -> FluxReducer? {
         route(of: ObjectIdentifier(State.Action.self))?._withUnsafeGuaranteedRef { route in
             let stop = if let key { route.stops.update(id: key) { $0 } } else { route.stops.last }

@@ -128,7 +128,8 @@ nonisolated public enum FluxPureCode {
     /// Runs a closure now or, if the calling thread may hold a lock, later on another thread.
     ///
     /// Use it to release user objects. The thread may hold a lock while it runs pure code or has dispatchers paused.
-    /// The closure runs once that is over, so what it captured is released after everything released meanwhile.
+    /// The closure runs once that is over, and keeps what it captured until then. Closures that were put off together
+    /// run one after the other, in the order of these calls.
     ///
     /// - Parameter body: The closure.
     public static func after(_ body: @escaping @Sendable () -> Void) {
@@ -172,7 +173,8 @@ nonisolated func fluxWarn(_ message: String) {
 /// Waits a limited time for a lock to be free, without queueing for it.
 ///
 /// It checks soon, and then less and less often: a check that finds the lock taken is a system call and disturbs the
-/// thread that holds it. That thread runs on another core, or has to be given this one.
+/// thread that holds it. The short loops between the first checks are for a holder on another core. If the holder waits
+/// for this core, the `sched_yield()` between the later checks lets it run.
 ///
 /// - Parameter isFree: Returns whether the lock is free at that moment.
 @usableFromInline @inline(never) nonisolated func fluxAwaitTurn(_ isFree: () -> Bool) {

@@ -18,11 +18,12 @@ import Dispatch
 /// it exists, and after that for the `idle` time, unless the `limit`, ``close(_:)`` or ``shutdown(within:)`` ends it
 /// earlier. Then its key is no longer open; the member is closed (a store is flushed) and released. Callers that
 /// request the key in the meantime wait until that is done and get a new member, so two members of one key are never
-/// open at once. A member that cannot be closed stays, and the
-/// failure is reported. Closing is tried again after the `idle` time, or after one second if that is zero; only callers
-/// that request its key have to wait for an attempt. A store that can never be saved again (its `flush()` returns, and
-/// it still is not saved) is released at the next attempt, which fails too. The next caller that requests its key gets
-/// a new store, created from what is stored.
+/// open at once.
+///
+/// A member that cannot be closed stays, and the failure is reported. Closing is tried again after the `idle` time, or
+/// after one second if that is zero; only callers that request its key have to wait for an attempt. A store that can
+/// never be saved again (its `flush()` returns, and it still is not saved) is released at the next attempt, which fails
+/// too. The next caller that requests its key gets a new store, created from what is stored.
 ///
 /// As a source, its state is the open members by key. Its observers are notified before a member is closed, and keep no
 /// member open. They may still receive old members for a short time, and a value of `state` keeps its members in
@@ -332,7 +333,7 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
         }
     }
 
-    /// Creates a member, which this task does not keep any more when this returns.
+    /// Creates the member of a slot; once this has returned, its task no longer keeps the member.
     private func make(_ slot: Int, _ key: Key) async -> [Machine.Effect] {
         var result: Swift.Result<Member, any Swift.Error>?
         do {
@@ -452,8 +453,9 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
     /// may not have delivered it yet. This does not flush the members; see ``flush(within:)``.
     public func flush() async { await open.flush() }
 
-    /// Flushes all stores within a time limit, including those being closed but not those being created; they stay
-    /// open.
+    /// Flushes all stores within a time limit, and closes none.
+    ///
+    /// Stores that are being closed are included, and stores that are being created are not.
     ///
     /// If the family was given its own `close`, a store is kept in memory while it is flushed, even if it is closed and
     /// another one created in the meantime.

@@ -8,7 +8,7 @@
 nonisolated final class FluxFamilyFate: Sendable {
     private struct Table {
         var isLost = false
-        /// Retains the store until the result is known; kept here until the next look.
+        /// The task that finds out whether the store is lost, and retains the store meanwhile; kept until the next one.
         var look: _Concurrency.Task<Void, Swift.Never>?
         var isLooking = false
         /// How many flushes retain the store.

@@ -4,6 +4,8 @@
 
 /// The state of a family: its members, their leases, the waiting callers, and which members are to be evicted.
 ///
+/// A visitor is a caller that waits for a member; a closer is a caller that waits until a key is closed.
+///
 /// A key is in one of four phases: none, making, open and closing. The inputs `ask`, `close` and `shutDown` may occur
 /// in each phase. The others come from the task that creates or closes the member, from a caller that has a lease, or
 /// from the task that sleeps until the next member is due.

@@ -16,7 +16,7 @@ extension StreamConverter {
     static var sharesConversions: Bool { false }  // each event has a stream of its own
 
     static func start(_ conversion: FluxConversion<Self>) {
-        // A Swift task that begins right here, so in the order fired, and is cancelled with the event.
+        // Runs in a Swift task. Such tasks start in the order fired, and are cancelled with their events.
         conversion.perform {
             let actions = actions(for: conversion.event, dependency: conversion.dependency)
             for await action in actions { conversion.send(action) }

@@ -4,7 +4,7 @@ import Testing
 
 // CONTRIBUTING.md shows the code down to the suite, as it stands here.
 
-/// Notes what changes a store, from a state on that it knows: no change slips by, and none comes twice.
+/// Notes the announced changes of a store after a known revision: it misses none, and notes none twice.
 final class Journal<State: FluxState>: FluxStoreObserver {
     private let noted = FluxLock<[String]>([])
 
@@ -20,7 +20,9 @@ final class Journal<State: FluxState>: FluxStoreObserver {
 
     func end(on store: FluxStore<State>) { store.handle.withAccess { $0.remove(self) } }
 
-    /// Called under the lock of the store, so it does no more than note; a writer would be returned, to be woken after it.
+    /// Called while the store's lock is held, so it only takes a note.
+    ///
+    /// For slow work it would return an object, which is settled after the unlock.
     func applied(_ change: FluxChange<State>, _ state: State, revision: UInt64?) -> (any FluxSettling)? {
         guard let revision else { return nil }
         noted.withLock { $0.append("\(revision) \(change.action)") }

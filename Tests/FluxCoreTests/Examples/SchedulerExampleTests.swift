@@ -3,7 +3,7 @@ import Testing
 
 // CONTRIBUTING.md shows the code down to the suite, as it stands here.
 
-/// While one event runs only the newest of the others waits: those between are dropped.
+/// While one event runs, only the newest event fired since then waits; older waiting ones are dropped.
 final class NewestWaits: FluxScheduler {
     private struct Places {
         var running: FluxTicket?
@@ -16,7 +16,7 @@ final class NewestWaits: FluxScheduler {
         places.withLock { places in
             guard places.running != nil else {
                 places.running = ticket
-                return ticket.start()  // enqueued only, so it may stand under a lock
+                return ticket.start()  // only enqueues a request, so a lock may be held
             }
             places.waiting?.drop()
             places.waiting = ticket
