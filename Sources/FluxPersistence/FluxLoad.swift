@@ -22,11 +22,11 @@ nonisolated extension FluxStorage {
         let answer = FluxLoadPromise<FluxRecovery<State>>()
         // Emptied when the wait ends, so that a load that never returns does not keep the state.
         let start = FluxLock(Optional(initialState))
-        let loading = _Concurrency.Task { [log, place, path] in
+        let loading = _Concurrency.Task { [log, place, rank] in
             do {
-                await FluxUnwritten.settle(at: place, before: path)
+                await FluxUnwritten.settle(at: place, before: rank)
                 try _Concurrency.Task.checkCancellation()
-                let contents = try await FluxUnwritten.run(path, as: answer.mark) { try await log.current?.load() }
+                let contents = try await FluxUnwritten.run(rank, as: answer.mark) { try await log.current?.load() }
                 guard let contents, let initialState = start.withLock({ $0 }) else { return }
                 answer.give(.success(try FluxRecovery(contents, initialState: initialState)))
             } catch {

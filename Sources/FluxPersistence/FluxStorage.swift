@@ -17,7 +17,7 @@ nonisolated struct FluxStorage<State: FluxState>: Sendable {
     /// The position of the store in the order of ``FluxUnwritten``, and not the path of a file.
     ///
     /// Its last number is higher than that of any store created before.
-    let path: FluxUnwritten.Path
+    let rank: FluxUnwritten.Rank
     let loadTimeout: Swift.Duration?
     let backoff: FluxBackoff
     let clock: any _Concurrency.Clock<Swift.Duration>
@@ -47,7 +47,7 @@ nonisolated struct FluxStorage<State: FluxState>: Sendable {
         let persistence = (log as? FluxStateOnlyLog<State>)?.persistence
         (self.log, isLog) = (FluxStorageLog(log), persistence == nil)
         place = persistence?.place
-        path = FluxUnwritten.path + [FluxUnwritten.shared.withLock { $0.nextNumber() }]
+        rank = FluxUnwritten.rank + [FluxUnwritten.shared.withLock { $0.nextNumber() }]
         (self.capacity, self.compactEvery) = (capacity, UInt64(compactEvery))
         (self.loadTimeout, self.backoff, self.clock) = (loadTimeout, backoff, clock)
         self.onFailure = onFailure ?? FluxPersistenceFailure.print

@@ -183,12 +183,12 @@ nonisolated final class FluxStorageCoordinator<State: FluxState>: FluxStoreObser
     ///
     /// The task is detached, because it writes for all callers, not only for the one that happens to start it.
     @usableFromInline
-    func settle() { work { await FluxUnwritten.run(self.storage.path) { await self.writer(self) } } }
+    func settle() { work { await FluxUnwritten.run(self.storage.rank) { await self.writer(self) } } }
 
     /// Runs a closure in a task of its own; a load from the same place waits for pending writes meanwhile.
     private func work(_ body: @escaping @Sendable () async -> Void) {
         let place = storage.place
-        let id = place.map { FluxUnwritten.enter(storage.path, at: $0) { await self.flush() } }
+        let id = place.map { FluxUnwritten.enter(storage.rank, at: $0) { await self.flush() } }
         _Concurrency.Task.detached {
             await body()
             if let id, let place { FluxUnwritten.leave(id, at: place) }

@@ -16,16 +16,16 @@
 /// | `remove` | one less; with the last, the place is removed too | nothing     |
 nonisolated struct FluxUnwritten: Sendable {
     /// The number of a store, after the numbers of the stores in whose code it was opened, the outermost first.
-    typealias Path = [UInt64]
+    typealias Rank = [UInt64]
 
     /// A load or a write of a store, for as long as the user's code runs for it.
     final class Scope: Sendable {
-        let path: Path
+        let rank: Rank
         /// The flag of the load; nil for a write.
         let mark: FluxCancellationFlag?
         private let hasEnded = FluxLock(false)
 
-        init(_ path: Path, _ mark: FluxCancellationFlag?) { (self.path, self.mark) = (path, mark) }
+        init(_ rank: Rank, _ mark: FluxCancellationFlag?) { (self.rank, self.mark) = (rank, mark) }
 
         var isOver: Bool { hasEnded.withLock { $0 } }
 
@@ -34,7 +34,7 @@ nonisolated struct FluxUnwritten: Sendable {
 
     /// A store that writes, or will.
     struct Entry: Sendable {
-        let store: Path
+        let store: Rank
         /// Waits until the store has written everything, or never will.
         let flush: @Sendable () async -> Void
     }
@@ -45,7 +45,7 @@ nonisolated struct FluxUnwritten: Sendable {
     /// The load or write that the task runs for, unless that is over.
     static var running: Scope? { scope.flatMap { $0.isOver ? nil : $0 } }
     /// The store whose load or write the task runs for; empty: none.
-    static var path: Path { running?.path ?? [] }
+    static var rank: Rank { running?.rank ?? [] }
 
     /// By place, and then by a number for each entry: a store that writes again may be here twice.
     private(set) var entries: [String: [UInt64: Entry]] = [:]
@@ -62,12 +62,12 @@ nonisolated struct FluxUnwritten: Sendable {
         return id
     }
 
-    func newest(at place: String, before store: Path, below last: UInt64) -> (key: UInt64, value: Entry)? {
+    func newest(at place: String, before store: Rank, below last: UInt64) -> (key: UInt64, value: Entry)? {
         entries[place]?.filter { $0.key < last && Self.comes($0.value.store, before: store) }.max { $0.key < $1.key }
     }
 
-    /// Whether a path comes before another: an older store before a newer one, and a nested store before its outer one.
-    static func comes(_ one: Path, before other: Path) -> Bool {
+    /// Whether a rank comes before another: an older store before a newer one, and a nested store before its outer one.
+    static func comes(_ one: Rank, before other: Rank) -> Bool {
         for (one, other) in zip(one, other) where one != other { return one < other }
         return one.count > other.count
     }
@@ -81,7 +81,7 @@ nonisolated struct FluxUnwritten: Sendable {
     // MARK: - For the whole process
 
     /// Registers a store that writes to a place, and returns the number to remove it by.
-    static func enter(_ store: Path, at place: String, flush: @escaping @Sendable () async -> Void) -> UInt64 {
+    static func enter(_ store: Rank, at place: String, flush: @escaping @Sendable () async -> Void) -> UInt64 {
         shared.withLock { $0.add(Entry(store: store, flush: flush), at: place) }
     }
 
@@ -89,7 +89,7 @@ nonisolated struct FluxUnwritten: Sendable {
 
     /// Runs the user's code for a store.
     static func run<Result>(
-        _ store: Path, as mark: FluxCancellationFlag? = nil, _ body: () async throws -> Result
+        _ store: Rank, as mark: FluxCancellationFlag? = nil, _ body: () async throws -> Result
     ) async rethrows -> Result {
         let scope = Scope(store, mark)
         defer { scope.end() }
@@ -98,7 +98,7 @@ nonisolated struct FluxUnwritten: Sendable {
 
     /// Waits until the stores that come before a store have written what was pending at a place, or the task is
     /// cancelled.
-    static func settle(at place: String?, before store: Path = path) async {
+    static func settle(at place: String?, before store: Rank = rank) async {
         guard let place else { return }
         // Waits for each entry once. A store that then writes newer changes stays registered, because other loads wait
         // for those.

@@ -81,7 +81,7 @@ import Testing
     }
 
     @Test(arguments: Watching.allCases.filter(\.mayBlock))
-    func `C8: a blocked handler delays neither dispatches nor other subscriptions`(kind: Watching) async {
+    func `C8: a blocked handler delays no dispatch, no other queue and no sequence`(kind: Watching) async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
         let (entered, gate, highest) = (Gate(), Gate(), Highest())
         let watch = await kind.watch(store) { count in

@@ -241,7 +241,7 @@ import Testing
     }
 
     @Test(.timeLimit(.minutes(1)))
-    func `A log that refuses permanently fails waiting and later durable dispatches`() async throws {
+    func `Waiting and later durable dispatches throw once the log refuses permanently`() async throws {
         let log = RefusingLog()
         let store = FluxStore(
             initialState: Counter(), dispatcher: nil, log: log, capacity: 2,

@@ -183,9 +183,9 @@ import Testing
     }
 
     @Test func `All stores with pending saves have one order`() {
-        typealias Path = FluxUnwritten.Path
+        typealias Rank = FluxUnwritten.Rank
         // Older entries come first, and an entry opened in a store's code comes before that store.
-        let order: [Path] = [[1], [2, 5, 7], [2, 5], [2, 6], [2], [3, 4], [3], []]
+        let order: [Rank] = [[1], [2, 5, 7], [2, 5], [2, 6], [2], [3, 4], [3], []]
         for (one, path) in order.enumerated() {
             for (other, next) in order.enumerated() {
                 #expect(FluxUnwritten.comes(path, before: next) == (one < other), "\(path), \(next)")

@@ -59,7 +59,7 @@ public struct Log: FluxState {
     }
 }
 
-/// Sends the actions that the event names; for `hold`, keeps the action handler until the test calls it.
+/// Sends the actions that the event names; for `hold`, keeps the action handler until the test releases it.
 public enum CounterConverter: FluxActionConverter {
     /// The actions to send, or what to do with the action handler.
     public enum Event: FluxEvent {

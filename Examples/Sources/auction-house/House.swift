@@ -28,7 +28,7 @@ final class House: Sendable {
             // Refused as long as that file exists: a room without bids would look as if there had never been any.
             if FileManager.default.fileExists(atPath: "\(folder)/\(name).unreadable") {
                 let what = "its content is in \(name).unreadable"
-                throw Failure("room \(room): \(what): repair and restore it, or remove it to continue")
+                throw Failure("room \(room): \(what): repair and move it back, or remove it to continue")
             }
             return try await Desk(path: "\(folder)/\(name)", repository: repository, limit: limit)
         } close: { desk in

@@ -74,7 +74,7 @@ extension Lists {
             let path = "\(folder)/\(name)"
             let aside = path + ".unreadable"
             if FileManager.default.fileExists(atPath: aside) {
-                logger.error("\(path): its content is in \(aside): repair and restore it, or remove it to continue")
+                logger.error("\(path): its content is in \(aside): repair and move it back, or remove it to continue")
                 throw Refusal.unreadable
             }
             do {

@@ -55,6 +55,6 @@ enum Refusal: String, Error {
     case title = "a title must have 1 to 1,000 bytes"
     case full = "a list can have at most 1,000 todos"
     case notSaved = "the change is not on disk yet; send it again"
-    case lost = "the list can no longer be saved; the log says why: repair that, restart the server, then send it again"
+    case lost = "the list can no longer be saved; the log says why: fix that, restart the server, send the change again"
     case unreadable = "the list cannot be opened; the log has the reason and the path"
 }

@@ -131,7 +131,7 @@ import Testing
         #expect(run.status == 1 && run.errors.contains(aside), "\(run)")
         for arguments in [few, ["check", folder]] {
             let again = try await program(arguments).finish()
-            let told = "room 0: its content is in room-0.unreadable: repair and restore it, or remove it to continue"
+            let told = "room 0: its content is in room-0.unreadable: repair and move it back, or remove it to continue"
             #expect(again.status == 1 && again.errors == "auction-house: \(told)\n", "\(again)")
         }
         #expect(try Data(contentsOf: URL(filePath: aside)) == broken)

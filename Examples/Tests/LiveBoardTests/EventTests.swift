@@ -195,7 +195,7 @@ import Testing
         }
     }
 
-    @Test("A client that does not read delays no other, uses no memory, and later gets the newest state")
+    @Test("A client that does not read delays no other, uses bounded memory, and later gets the newest state")
     func slow() async throws {
         let server = try await Server(folder, "--slow", "600")
         try await fill(server)
@@ -236,7 +236,7 @@ import Testing
         }
     }
 
-    @Test("A client that reads a stream in drips is cut off like one that reads nothing")
+    @Test("A client that reads a stream in drips is cut off like one that reads nothing, and one that reads is not")
     func drips() async throws {
         let server = try await Server(folder, "--slow", "4")
         try await fill(server)

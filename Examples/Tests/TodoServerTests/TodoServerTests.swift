@@ -153,7 +153,7 @@ import Testing
         #expect(try await server.put("long/\(try #require(todos.keys.first))", title: "another") == 204)
     }
 
-    @Test("A kill at any time loses no todo that was answered")
+    @Test("A kill at any time loses no acknowledged todo")
     func kills() async throws {
         let answered = Noted()
         for round in 1...4 {

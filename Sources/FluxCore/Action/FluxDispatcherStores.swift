@@ -57,14 +57,14 @@ nonisolated extension FluxDispatcher {
     /// - Parameter store: The store.
     /// - Returns: Whether it was attached here.
     /// - Complexity: O(log *n*) for *n* stores of its action type, amortised.
-    @discardableResult public func detach<State>(_ store: FluxStore<State>) -> Bool { store.handle.leave(self) }
+    @discardableResult public func detach<State>(_ store: FluxStore<State>) -> Bool { store.handle.detach(from: self) }
 
     /// Detaches a store that is given by its ``FluxStoreInfo``.
     ///
     /// - Parameter store: The store.
     /// - Returns: Whether it was attached here.
     /// - Complexity: O(log *n*) for *n* stores of its action type, amortised.
-    @discardableResult public func detach(_ store: FluxStoreInfo) -> Bool { store.handle.leave(self) }
+    @discardableResult public func detach(_ store: FluxStoreInfo) -> Bool { store.handle.detach(from: self) }
 
     /// The attached stores, in the order in which they receive an action.
     ///

@@ -113,22 +113,22 @@ public typealias FluxDispatchWitness =
     /// The witness to notify; kept here, because a ``FluxNext`` with only one reference is passed on without a retain.
     let witness: FluxDispatchWitness?
     /// The first context of the dispatch, which this one continues with another witness; nil if this is the first.
-    private let begun: FluxDispatchContext?
+    private let original: FluxDispatchContext?
     // Relaxed everywhere: it is a count, and orders nothing.
     /// The number of changes announced so far.
     let announced = Synchronization.Atomic<Int>(0)
     /// Whether the dispatch that began it has returned; a ``FluxNext`` called after that was kept.
-    let isKept = Synchronization.Atomic<Bool>(false)
+    let hasReturned = Synchronization.Atomic<Bool>(false)
     /// Whether the dispatch began with an `end`, as one to a named store does; then it skips the stores of children.
     let isAddressed: Bool
 
     init(
         _ dispatcher: FluxDispatcher, _ interceptors: ContiguousArray<FluxInterceptors.Entry>, of origin: FluxTask?,
         from outer: FluxDispatchContext?, to end: FluxDispatchEnd?, telling witness: FluxDispatchWitness? = nil,
-        for begun: FluxDispatchContext? = nil
+        for original: FluxDispatchContext? = nil
     ) {
         (self.dispatcher, self.interceptors, self.origin) = (dispatcher, interceptors, origin)
-        (self.outer, self.end, self.witness, self.begun) = (outer, end, witness ?? outer?.witness, begun)
+        (self.outer, self.end, self.witness, self.original) = (outer, end, witness ?? outer?.witness, original)
         isAddressed = outer?.isAddressed ?? (end != nil)
     }
 
@@ -140,18 +140,18 @@ public typealias FluxDispatchWitness =
     /// The context that counts for this dispatch, at most one step away.
     ///
     /// Written as recursion, which retains nothing.
-    var first: FluxDispatchContext { begun?.first ?? self }
+    var first: FluxDispatchContext { original?.first ?? self }
 
     /// Begins the dispatch.
     func begin(_ action: any FluxAction) -> Int {
         // Relaxed: a thread that reads this meanwhile is within a dispatch of the same task; see FluxNext.
-        defer { isKept.store(true, ordering: .relaxed) }
+        defer { hasReturned.store(true, ordering: .relaxed) }
         return FluxNext(context: self, position: 0).proceed(action)
     }
 
     /// Counts changes announced here and, with `above`, in all outer contexts too.
     func count(_ changes: Int, above: Bool = false) {
-        if let begun { return begun.count(changes, above: above) }
+        if let original { return original.count(changes, above: above) }
         announced.wrappingAdd(changes, ordering: .relaxed)
         if above && changes != 0 { outer?.count(changes, above: true) }
     }
@@ -226,7 +226,7 @@ nonisolated public struct FluxNext: Sendable {
         let thread = context.dispatcher.threads.requireImpure("next")
         // Within the original dispatch the action has passed the gate of its event; a kept one passes the gate again.
         // Relaxed: it is read only within a dispatch of the same task, which has passed the gate itself.
-        if thread.isSending(context.origin) && !context.first.isKept.load(ordering: .relaxed) { return body() }
+        if thread.isSending(context.origin) && !context.first.hasReturned.load(ordering: .relaxed) { return body() }
         return context.origin.map { $0.pass(body) ?? 0 } ?? thread.sending(nil, body)
     }
 

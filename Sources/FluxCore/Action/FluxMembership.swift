@@ -71,33 +71,33 @@ nonisolated extension FluxStoreHandle {
                 for (index, reaction) in old.reactions.enumerated() {
                     membership.reactions[index].key = routes.attach(self, reaction.reducer, rank: rank)
                 }
-                if former === dispatcher { return detach(old, oldKey, &routes, &gone) }
+                if former === dispatcher { return vacate(old, oldKey, &routes, &gone) }
                 for observer in routes.observers { observer.attached(self) }
             }
-            if let former, former !== dispatcher { leave(former, old, oldKey, &gone) }
+            if let former, former !== dispatcher { depart(former, old, oldKey, &gone) }
             lastKey.store(key & ~moving, ordering: .relaxed)
         }
     }
 
     /// Detaches the store if it is attached to the given dispatcher; with nil, from any dispatcher.
-    @discardableResult func leave(_ dispatcher: FluxDispatcher?) -> Bool {
+    @discardableResult func detach(from dispatcher: FluxDispatcher?) -> Bool {
         withMembership("detach") { membership, home, gone in
             guard let home, dispatcher == nil || dispatcher === home else { return false }
-            leave(home, membership, key, &gone)
+            depart(home, membership, key, &gone)
             membership.home = nil
             lastKey.store(~key, ordering: .relaxed)
             return true
         }
     }
 
-    private func leave(_ dispatcher: FluxDispatcher, _ old: FluxMembership, _ key: UInt64, _ gone: inout [AnyObject?]) {
-        dispatcher.routes.withLock { routes in
-            detach(old, key, &routes, &gone)
+    private func depart(_ home: FluxDispatcher, _ old: FluxMembership, _ key: UInt64, _ gone: inout [AnyObject?]) {
+        home.routes.withLock { routes in
+            vacate(old, key, &routes, &gone)
             for observer in routes.observers { observer.detached(self) }
         }
     }
 
-    private func detach(_ old: FluxMembership, _ key: UInt64, _ routes: inout FluxRoutes, _ gone: inout [AnyObject?]) {
+    private func vacate(_ old: FluxMembership, _ key: UInt64, _ routes: inout FluxRoutes, _ gone: inout [AnyObject?]) {
         gone.append(routes.detach(ObjectIdentifier(State.Action.self), key))
         for reaction in old.reactions { gone.append(routes.detach(reaction.reducer.action, reaction.key)) }
     }
@@ -124,11 +124,11 @@ nonisolated extension FluxStoreHandle {
         }
         // The weak reference is read before the lock is taken. It may become the last strong reference to the user's
         // closure, which must be released outside the lock.
-        return FluxRegistration { [self, weak reducer] in remove { [reducer] in $0 === reducer } }
+        return FluxRegistration { [self, weak reducer] in removeReactions { [reducer] in $0 === reducer } }
     }
 
     /// Removes reactions, and releases their closures, which belong to the user, once the lock is free.
-    func remove(_ isUnwanted: (FluxReducer) -> Bool) {
+    func removeReactions(where isUnwanted: (FluxReducer) -> Bool) {
         withMembership("remove") { membership, home, gone in
             // Most stores have none, and every store gets here when it ends.
             if membership.reactions.isEmpty { return }

@@ -54,10 +54,10 @@ import Dispatch
     }
 
     /// Removes a handler.
-    @inlinable mutating func leave(_ id: UInt64, _ delivery: UInt64) -> FluxMailbox<State>.Batch {
+    @inlinable mutating func leave(_ id: UInt64, _ mailboxID: UInt64) -> FluxMailbox<State>.Batch {
         var rest = FluxMailbox<State>.Batch()
-        list.update(id: delivery) { $0.leave(id, &rest) }
-        rest.waiters = drop(delivery)
+        list.update(id: mailboxID) { $0.leave(id, &rest) }
+        rest.waiters = drop(mailboxID)
         return rest
     }
 
@@ -72,20 +72,20 @@ import Dispatch
     /// Advances a drain by one step; true if the batch has something to deliver or, for a
     /// pause, if a drain must follow.
     @inlinable mutating func step(
-        _ delivery: UInt64, _ batch: inout FluxMailbox<State>.Batch, isPause: Bool, current: State?
+        _ mailboxID: UInt64, _ batch: inout FluxMailbox<State>.Batch, isPause: Bool, current: State?
     ) -> Bool {
         let (newest, isEnded) = (newest, isEnded)
-        let isDue = list.update(id: delivery) {
+        let isDue = list.update(id: mailboxID) {
             $0.step(&batch, isPause: isPause, newest: newest, current: current, isEnded: isEnded)
         }
-        if isDue != true { drop(delivery) }
+        if isDue != true { drop(mailboxID) }
         return isDue == true
     }
 
     /// Removes a mailbox if it is no longer needed; returns its latches.
-    @inlinable @discardableResult mutating func drop(_ delivery: UInt64) -> [ObjectIdentifier: FluxLatch] {
-        guard list.update(id: delivery, { $0.isAbandoned }) == true else { return [:] }
-        return list.remove(id: delivery)?.waiters ?? [:]
+    @inlinable @discardableResult mutating func drop(_ mailboxID: UInt64) -> [ObjectIdentifier: FluxLatch] {
+        guard list.update(id: mailboxID, { $0.isAbandoned }) == true else { return [:] }
+        return list.remove(id: mailboxID)?.waiters ?? [:]
     }
 }
 

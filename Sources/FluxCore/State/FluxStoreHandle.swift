@@ -104,13 +104,13 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
     /// Waits until everything pending in a mailbox has been delivered or, with `forCall`, until no call is running.
     ///
     /// The mailbox is given by its id. Returns false if the task is cancelled.
-    @inlinable @discardableResult func wait(for delivery: UInt64, forCall: Bool) async -> Bool {
+    @inlinable @discardableResult func wait(for mailboxID: UInt64, forCall: Bool) async -> Bool {
         FluxPureCode.forbid("finish()")
         return await FluxLatch.wait { latch in
-            lock.withLock { $0.mailboxes.list.update(id: delivery) { $0.wait(latch, forCall: forCall) } } == true
+            lock.withLock { $0.mailboxes.list.update(id: mailboxID) { $0.wait(latch, forCall: forCall) } } == true
                 ? latch : nil
         } withdrawing: { latch in
-            lock.withLock { $0.mailboxes.list.update(id: delivery) { $0.waiters[ObjectIdentifier(latch)] = nil } }
+            lock.withLock { $0.mailboxes.list.update(id: mailboxID) { $0.waiters[ObjectIdentifier(latch)] = nil } }
         }
     }
 
@@ -162,8 +162,8 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
         for entry in lock.withLock({ $0.observers }) { await entry.observer.flush() }
         var isDone = await failure() == nil
         // The ids alone: a copy of the mailboxes would keep their pending states.
-        for delivery in lock.withLock({ $0.mailboxes.list.pairs().map { $0.id } }) {
-            isDone = await wait(for: delivery, forCall: false) && isDone
+        for mailboxID in lock.withLock({ $0.mailboxes.list.pairs().map { $0.id } }) {
+            isDone = await wait(for: mailboxID, forCall: false) && isDone
         }
         return isDone
     }
@@ -188,8 +188,8 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
 
     /// Ends a released store: it leaves its dispatcher, and ends its subscriptions after pending deliveries.
     func end() {
-        leave(nil)
-        remove { _ in true }
+        detach(from: nil)
+        removeReactions { _ in true }
         _ = work(self, .end)
     }
 

@@ -86,7 +86,7 @@ nonisolated protocol FluxStoreHandling: AnyObject, Sendable {
     ) -> Int?
     func tell(_ observer: any FluxDispatcherObserver, isAttached: Bool)
     /// Detaches the store from a dispatcher if it is attached to that one; with nil, from any dispatcher.
-    func leave(_ dispatcher: FluxDispatcher?) -> Bool
+    func detach(from dispatcher: FluxDispatcher?) -> Bool
 }
 
 nonisolated extension FluxStoreHandle {

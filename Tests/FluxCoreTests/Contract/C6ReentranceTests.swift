@@ -61,7 +61,8 @@ import Testing
         #expect(store.state.entries == [1, 2])
     }
 
-    @Test func `An interceptor may dispatch, fire, subscribe, attach stores and add interceptors`() async throws {
+    @Test
+    func `An interceptor may dispatch, fire, subscribe, unsubscribe, attach, detach, add and remove`() async throws {
         let dispatcher = FluxDispatcher()
         let store = FluxStore(initialState: Log(), dispatcher: dispatcher)
         let late = FluxStore(initialState: Log(), dispatcher: nil)

@@ -62,7 +62,7 @@ import Testing
             ])
     }
 
-    @Test func `A task of several events fails with the first error, and completes if no event fails`() async {
+    @Test func `A task of several events fails with the first error, and completes if all of them complete`() async {
         let creator = FluxActionCreator<WorkConverter>(dependency: .init(), store: store)
         let mixed = creator.fire([.add(1), .fail(2), .add(3)])
         guard case .failed(let error) = await mixed.outcome else {

@@ -294,7 +294,7 @@ import Testing
     }
 
     @Test(arguments: [5, 77] as [UInt64])
-    func `A diverged node serves again after a second read, and objects if its checksum is the same`(
+    func `A diverged node serves again after a second read, and objects if its checksum is as before`(
         again: UInt64
     ) throws {
         try checked(77)

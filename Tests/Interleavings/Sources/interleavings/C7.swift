@@ -57,7 +57,7 @@ enum C7 {
             scene.finally { withExtendedLifetime(stays) { scene.expect(other.value, is: [1, 2], "the other saw") } }
         },
         Scenario(
-            "c7-subscribe-and-unsubscribe", "Subscriptions come and go while actions flow, and the last one misses none"
+            "c7-subscribe-and-unsubscribe", "Subscriptions come and go while actions flow; the last ends on the newest"
         ) { scene in
             let (store, seen) = (makeLog(), Noted<[Int]>([]))
             let stays = store.subscribe(.latest) { _ in }
