@@ -44,8 +44,9 @@ import Synchronization
 /// It is reused, because creating one costs as much as everything else. While it is taken, a new one is used.
 @usableFromInline nonisolated final class FluxStoreTeller: FluxSettling {
     let instrumentation: any FluxInstrumentation
-    /// The store, whose lock is held in `begin` and `end`; its end breaks the cycle with its observers, which hold
-    /// this.
+    /// The store, whose lock is held in `begin` and `end`.
+    ///
+    /// Its observers hold this object: a cycle that the end of the store breaks.
     private let store: FluxStoreInfo
     /// When the current action began; used only while the store's lock is held.
     private let start = Synchronization.Atomic<UInt64>(0)

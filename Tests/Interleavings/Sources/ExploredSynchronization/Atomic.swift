@@ -49,15 +49,6 @@ extension Atomic {
 }
 
 extension Atomic where Value: FixedWidthInteger {
-    /// Adds to the value.
-    @discardableResult public borrowing func add(
-        _ value: Value, ordering: AtomicOrdering, file: StaticString = #fileID, line: UInt = #line
-    ) -> (oldValue: Value, newValue: Value) {
-        Explorer.shared.step(.exchange, cell, Place(file, line))
-        cell.value += value
-        return (cell.value - value, cell.value)
-    }
-
     /// Adds to the value, and wraps.
     @discardableResult public borrowing func wrappingAdd(
         _ value: Value, ordering: AtomicOrdering, file: StaticString = #fileID, line: UInt = #line
