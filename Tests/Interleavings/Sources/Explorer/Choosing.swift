@@ -144,6 +144,8 @@ final class ByPriority: Choosing {
             priorities[straight.number] = lowest
         }
         count += 1
+        // A thread that tries again and again would keep one of a lower priority from running forever.
+        if count > 2_000 { return ready[Int(random.next() % UInt64(ready.count))] }
         return ready.max { priorities[$0.number]! < priorities[$1.number]! }!
     }
 

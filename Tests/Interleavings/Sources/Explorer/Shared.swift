@@ -3,7 +3,12 @@
 /// It outlives the object that it belongs to until the end of the run, so a step on a released object is detected.
 open class Shared: @unchecked Sendable {
     /// The thread that holds it, if it is a lock that is taken.
-    final var owner: VirtualThread?
+    ///
+    /// A static lock that was taken when a run failed is free in the next run.
+    final var owner: VirtualThread? {
+        get { ownedRun == Explorer.shared.runNumber ? holder : nil }
+        set { (holder, ownedRun) = (newValue, Explorer.shared.runNumber) }
+    }
     /// Where the owner took it.
     final var takenAt: Place?
     /// Whether the object that it belongs to has been released.
@@ -13,6 +18,9 @@ open class Shared: @unchecked Sendable {
     /// The threads that used it in the last run in which it was used, one bit each.
     private final var visitors: UInt64 = 0
     private final var visitedRun = -1
+    private final var holder: VirtualThread?
+    /// The run in which the holder took it.
+    private final var ownedRun = -1
 
     /// Creates an object and adds it to the current run, if there is one.
     public init() {

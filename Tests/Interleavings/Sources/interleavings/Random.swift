@@ -13,12 +13,8 @@ enum Random {
     }
 
     private static func scenario(_ seed: UInt64) -> Scenario {
-        var state = seed
-        func chance(_ limit: Int) -> Int {
-            state = state &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
-            return Int(state >> 33) % limit
-        }
-        let threads = (0..<2).map { _ in (0..<(2 + chance(2))).map { _ in Step.allCases[chance(Step.allCases.count)] } }
+        var chance = Chance(seed)
+        let threads = (0..<2).map { _ in chance.some(2 + chance.number(below: 2)) as [Step] }
         let title = threads.map { $0.map(\.rawValue).joined(separator: ", ") }.joined(separator: " | ")
         return Scenario("random-\(seed)", title) { scene in
             let world = World(scene, isMoving: threads.joined().contains { $0 == .detach || $0 == .attach })
@@ -30,6 +26,24 @@ enum Random {
             scene.finally { world.check() }
             scene.finally { world.subscriptions = [] }
         }
+    }
+}
+
+/// Random numbers that a seed decides.
+struct Chance {
+    private var state: UInt64
+
+    init(_ seed: UInt64) { state = seed }
+
+    mutating func number(below limit: Int) -> Int {
+        state = state &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
+        return Int(state >> 33) % limit
+    }
+
+    mutating func isOne(in limit: Int) -> Bool { number(below: limit) == 0 }
+
+    mutating func some<Case: CaseIterable>(_ count: Int) -> [Case] where Case.AllCases == [Case] {
+        (0..<count).map { _ in Case.allCases[number(below: Case.allCases.count)] }
     }
 }
 

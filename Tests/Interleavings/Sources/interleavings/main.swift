@@ -2,4 +2,4 @@ import Explorer
 
 Runner.main(
     C1.scenarios + C5.scenarios + C7.scenarios + C9.scenarios + C11.scenarios + Storage.scenarios + Family.scenarios
-        + Random.scenarios)
+        + Random.scenarios + RandomEvents.scenarios + RandomReplicas.scenarios)
