@@ -219,20 +219,30 @@ import Testing
 
     @Test("A closed replica keeps nothing, however much time its waiting dispatches had left")
     func closedWithTimeLeft() async throws {
-        let store = try await {
-            let log = FluxTestLog()
+        let kept = try await {
+            let (log, clock) = (FluxTestLog(), FluxTestClock())
             // The time of the join is the longest that is left.
-            let replica = try await join(log, clock: FluxTestClock())
+            let replica = try await join(log, clock: clock)
             log.arePaused = true
-            let dispatches = [20, 10, 15].map { seconds in
-                Task { await failure { try await replica.dispatch(action: [1, 1], within: .seconds(seconds)) } }
+            var dispatches: [Task<FluxReplicaError?, Never>] = []
+            // One after the other: the first two replace the alarm before them, and the third does not.
+            for seconds in [20, 10, 15] {
+                dispatches.append(
+                    Task { await failure { try await replica.dispatch(action: [1, 1], within: .seconds(seconds)) } })
+                while log.entries.count < dispatches.count {
+                    try Task.checkCancellation()
+                    await Task.yield()
+                }
             }
-            while log.entries.count < 3 { await Task.yield() }
             await replica.close()
             for dispatch in dispatches { #expect(await dispatch.value == .unconfirmed("the replica was closed")) }
-            return Weak(replica.store)
+            return [Weak(replica.store), Weak(log), Weak(clock)]
         }()
-        while store.object != nil { await Task.yield() }
+        // Each alarm that still slept would keep the replica's store, its log and the clock.
+        while kept.contains(where: { $0.object != nil }) {
+            try Task.checkCancellation()
+            await Task.yield()
+        }
     }
 
     @Test("The status reports that the log is back even if there is no call")
@@ -245,22 +255,32 @@ import Testing
         #expect(await replica.reaches { $0 == .following } == .following)
     }
 
-    @Test("A join times out while the log is unavailable")
+    @Test("A join times out while the log is unavailable, and leaves nothing behind")
     func joinFails() async throws {
-        let (log, clock) = (FluxTestLog(), FluxTestClock())
-        log.isAvailable = false
-        let joining = Task {
-            do throws(FluxReplicaError) {
-                _ = try await FluxReplica.joined(
-                    log: log, initialState: Journal(), coding: .journal(), clock: clock, within: .seconds(3))
-                return FluxReplicaError?.none
-            } catch {
-                return error
+        let kept = await {
+            let (log, clock) = (FluxTestLog(), FluxTestClock())
+            log.isAvailable = false
+            let joining = Task {
+                do throws(FluxReplicaError) {
+                    _ = try await FluxReplica.joined(
+                        log: log, initialState: Journal(), coding: .journal(), clock: clock, within: .seconds(3))
+                    return FluxReplicaError?.none
+                } catch {
+                    return error
+                }
             }
+            // The task that reads, the task that checks whether the log is back, the task that joins, and the timer.
+            await clock.sleepers(4)
+            clock.advance(by: .seconds(3))
+            #expect(
+                await joining.value == .unavailable("no answer within 3.0 seconds; the log failed: the log is down"))
+            return [Weak(log), Weak(clock)]
+        }()
+        // A task that went on calling the log, or slept until it may, would keep both.
+        while kept.contains(where: { $0.object != nil }) {
+            try Task.checkCancellation()
+            await Task.yield()
         }
-        await clock.sleepers(4)
-        clock.advance(by: .seconds(3))
-        #expect(await joining.value == .unavailable("no answer within 3.0 seconds; the log failed: the log is down"))
     }
 
     @Test("A dispatch fails if the log refuses its entry or its action cannot be encoded")
@@ -821,18 +841,35 @@ import Testing
         #expect(one.lines == wrong.lines)
     }
 
-    @Test("A node whose state differs is detected even if the log adds each entry twice", .timeLimit(.minutes(1)))
+    @Test(
+        "A node whose state differs is detected and objects even if the log adds each entry twice",
+        .timeLimit(.minutes(1)))
     func objectionAmongRepeated() async throws {
         let log = DoublingLog()
         let one = try await join(log, checkEvery: 2)
         let wrong = try await join(log, initialState: Journal(isWrong: true), checkEvery: 2)
-        let statuses = FluxRecorder.changes(of: wrong.status)
+        let (statuses, others) = (FluxRecorder.changes(of: one.status), FluxRecorder.changes(of: wrong.status))
+        var lines: [Journal.Action] = []
         // One of these entries carries a checksum. Which one depends on when the second copies are read.
-        for number in UInt8(1)...200 where statuses.elements.isEmpty { try await one.dispatch(action: [1, number]) }
-        await statuses.count(1)
-        guard case .diverged = statuses.elements.first?.state.condition else {
-            throw Unexpected(it: "\(statuses.elements)")
+        var error: FluxReplicaError?
+        for number in UInt8(1)...200 where error == nil && others.elements.isEmpty {
+            try await one.dispatch(action: [1, number])
+            lines.append([1, number])
+            // Refused from the moment when the node has read that entry; when it serves again, it has said so.
+            error = await failure { try await wrong.upToDate() }
         }
+        // It starts over and comes to the same state, so it objects, and then the right node examines itself.
+        await others.count(2)
+        await statuses.count(2)
+        for conditions in [statuses, others].map({ $0.elements.map(\.state.condition) }) {
+            guard conditions.count == 2, case .diverged = conditions[0], conditions[1] == .following else {
+                throw Unexpected(it: "\(conditions)")
+            }
+        }
+        // Otherwise it would object to the next checksum too.
+        await wrong.close()
+        try await one.dispatch(action: [1, 201])
+        #expect(one.lines == lines + [[1, 201]])
     }
 
     @Test("A node that is many checksums behind checks each of them and objects", .timeLimit(.minutes(1)))
@@ -970,5 +1007,39 @@ import Testing
         try await boards.with("b1") { replica in #expect(replica.lines == [[1, 1]]) }
         let report = await boards.shutdown(within: .seconds(1))
         #expect(Set(report.closed) == ["b1", "b2"])
+    }
+
+    @Test("A family closes a replica that was not used for its idle time, and keeps one that is in use")
+    func familyIdle() async throws {
+        let (logs, clock) = (["idle": FluxTestLog(), "used": FluxTestLog()], FluxTestClock())
+        let boards = FluxFamily(idle: .seconds(60), clock: clock) { (id: String) in
+            // A clock that stands still: nothing of the replica ends because its time is up.
+            try await join(logs[id]!, clock: FluxTestClock())
+        } close: { replica in
+            await replica.close()
+        }
+        let (idle, status) = try await boards.with("idle") { replica in
+            try await replica.dispatch(action: [1, 1])
+            return (Weak(replica.store), replica.status)
+        }
+        let lease = try await boards.lease("used")
+        await clock.sleepers(1)
+        clock.advance(by: .seconds(60))
+        for await status in status.states where status.condition == .closed { break }
+        while idle.object != nil {
+            try Task.checkCancellation()
+            await Task.yield()
+        }
+        #expect(boards.keys == ["used"])
+        #expect(lease.member.status.state.condition == .following)
+        try await lease.member.dispatch(action: [2, 1])
+        // The next request joins again: another replica of the same log.
+        try await boards.with("idle") { replica in
+            #expect(replica.status !== status && replica.lines == [[1, 1]])
+            try await replica.dispatch(action: [1, 2])
+        }
+        lease.release()
+        let report = await boards.shutdown(within: .seconds(1))
+        #expect(Set(report.closed) == ["idle", "used"])
     }
 }
