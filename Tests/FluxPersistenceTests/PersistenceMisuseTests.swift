@@ -33,7 +33,11 @@ import Testing
             result, says: "FluxCore: compactEvery is 0, but has to be 1 or more.")
     }
 
-    @Test func `restored(from:) refuses a negative capacity`() async {
+    @Test func `A capacity of zero is refused, and by restored(from:) a negative one`() async {
+        let zero = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            _ = FluxStore(initialState: Counter(), dispatcher: nil, log: MemoryLog<Counter>(), capacity: 0)
+        }
+        expect(zero, says: "FluxCore: with a capacity of 0 no action could be dispatched durably. Give 1 or more.")
         let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             _ = try await FluxStore.restored(
                 from: MemoryLog<Counter>(), initialState: Counter(), dispatcher: nil, capacity: -3)
