@@ -124,10 +124,12 @@ import Testing
     }
 
     @Test func `The rules of a command may run another command`() async {
-        let store = FluxStore(initialState: Counter(), dispatcher: nil)
-        Outer.inner.withLock { $0 = { store.run(Loud()) } }
+        let (store, inner) = (FluxStore(initialState: Counter(), dispatcher: nil), Recorder<FluxTask>())
+        Outer.inner.withLock { $0 = { inner.record(store.run(Loud())) } }
         defer { Outer.inner.withLock { $0 = nil } }
         #expect(await store.run(Outer()).outcome.name == "completed")
+        #expect(!inner.values.isEmpty)
+        for task in inner.values { #expect(await task.outcome.name == "failed") }
     }
 
     @Test func `A released store completes a command that waits and is retried, and then both are released`() async {

@@ -302,21 +302,38 @@ import Testing
         func fired(_ event: any FluxEvent, _ task: FluxTask) { fired.record(true) }
     }
 
-    @Test func `Rules also apply to callback converters, whose events can have an execution queue`() async {
-        let key = DispatchSpecificKey<String>()
-        let queue = DispatchQueue(label: "kept")
-        queue.setSpecific(key: key, value: "kept")
-        let creator = FluxActionCreator<CounterConverter>(store: store, rules: [.sequence { _ in 1 }])
-        let hold = HandlerHold<Counter.Action>()
-        creator.fire(.hold(hold), executionQueue: queue)
-        let second = creator.fire(.add(2))
-        await hold.isKept.opened()
-        #expect(creator.inFlight == 2)
-        #expect(store.state.entries.isEmpty)
-        hold.send(.add(1))
-        hold.letGo()
-        #expect(await second.outcome.name == "completed")
-        #expect(store.state.entries == [1, 2])
+    @Test func `Rules also apply to callback converters, whose events keep their execution queue`() async {
+        let (seen, holds) = (Recorder<String?>(), (0..<3).map { _ in HandlerHold<Counter.Action>() })
+        let creator = FluxActionCreator<Placed>(dependency: seen, store: store, rules: [.sequence { _ in 1 }])
+        let queues = ["first", "second"].map { name in
+            let queue = DispatchQueue(label: name)
+            queue.setSpecific(key: Placed.name, value: name)
+            return queue
+        }
+        // The second event waits for the first, and its queue waits with it; the third has none.
+        let tasks = zip(holds, queues + [nil]).map { creator.fire(.init(hold: $0), executionQueue: $1) }
+        for (number, hold) in holds.enumerated() {
+            await hold.isKept.opened()
+            #expect(creator.inFlight == 3 - number && seen.values.count == number + 1)
+            hold.send(.add(number))
+            hold.letGo()
+            #expect(await tasks[number].outcome.name == "completed")
+        }
+        #expect(seen.values == ["first", "second", nil])
+        #expect(store.state.entries == [0, 1, 2])
+    }
+
+    /// Records the name of the queue that it is called on, and keeps its action handler.
+    enum Placed: FluxActionConverter {
+        struct Event: FluxEvent { let hold: HandlerHold<Counter.Action> }
+        static let name = DispatchSpecificKey<String>()
+        static func convert(
+            event: Event, dependency seen: Recorder<String?>,
+            actionHandler: @escaping @Sendable (Counter.Action) -> Void
+        ) {
+            seen.record(DispatchQueue.getSpecific(key: name))
+            event.hold.keep(actionHandler)
+        }
     }
 
     @Test func `A custom rule sees the events in flight`() async {
