@@ -106,6 +106,48 @@ import Testing
         #expect(other.entries.count == 2)
     }
 
+    /// Keeps the canary of its last action.
+    struct Keeping: FluxState {
+        struct Action: FluxAction { var canary: Canary? }
+        var canary: Canary?
+        mutating func handle(action: Action) -> Keeping? {
+            canary = action.canary
+            return self
+        }
+    }
+
+    @Test func `A released history releases the states that it kept, although its store lives on`() {
+        let store = FluxStore(initialState: Keeping(), dispatcher: nil)
+        let (early, late) = (Gate(), Gate())
+        do {
+            let history = FluxHistory(store, limit: 5)
+            for canary in [Canary(early), nil] { store.dispatch(action: .init(canary: canary)) }
+            #expect(history.entries.count == 2 && !early.isOpen, "the history has the state that the store has not")
+        }
+        #expect(early.isOpen)
+        // Nobody records any more.
+        for canary in [Canary(late), nil] { store.dispatch(action: .init(canary: canary)) }
+        #expect(late.isOpen)
+    }
+
+    @Test func `A history keeps its store, which ends once the history is released`() async {
+        var history: FluxHistory<Counter>?
+        let ended = Gate()
+        let token: FluxSubscription
+        do {
+            let store = FluxStore(initialState: Counter(), dispatcher: dispatcher)
+            history = FluxHistory(store, limit: 5)
+            token = store.subscribe(.every, on: nil, startingWithCurrent: false, ended: { ended.open() }) { _ in }
+            store.dispatch(action: .add(1))
+        }
+        #expect(dispatcher.add(1) == 2 && history?.undo() == 3, "the store takes actions, and goes back")
+        #expect(!ended.isOpen)
+        history = nil
+        #expect(dispatcher.add(1) == 1, "only the log is left")
+        await ended.opened()
+        withExtendedLifetime(token) {}
+    }
+
     @Test(.stress) func `Stress: a history has every action of four threads once, in the order applied`() async {
         let history = FluxHistory(store, limit: 10_000)
         await onThreads(4) { [store, dispatcher] producer in

@@ -9,20 +9,27 @@ import Testing
 @Suite struct TokensAndMirrorsTests {
     @Test func `Tokens can be stored in an array, and a token created from them ends all subscriptions`() async {
         let store = FluxStore(initialState: Counter(), dispatcher: nil)
-        let seen = Recorder<Int>()
+        let (seen, newest, queue) = (Recorder<Int>(), Recorder<Int>(), DispatchQueue(label: "suspended"))
         var tokens: [FluxSubscription] = []
         for _ in 0..<3 { store.subscribe { seen.record($0.count) }.store(in: &tokens) }
-        store.subscribe(.buffered(newest: 1)) { _ in }.store(in: &tokens)
+        for limit in 1...2 {
+            store.subscribe(.buffered(newest: limit), on: queue) { newest.record($0.count) }.store(in: &tokens)
+        }
         let all = FluxSubscription(tokens)
-        store.dispatch(action: .add(1))
+        // One of the two has room for one of these changes, and the other for two.
+        queue.suspend()
+        for _ in 0..<3 { store.dispatch(action: .add(1)) }
+        #expect(all.dropped == 3)
+        queue.resume()
         await store.flush()
-        #expect(seen.values == [1, 1, 1])
-        #expect(all.dropped == 0)
+        #expect(seen.values == [1, 1, 1, 2, 2, 2, 3, 3, 3])
+        #expect(newest.values.sorted() == [2, 3, 3])
+        // Each token is still in the array, so nothing but the token of all of them ends the subscriptions.
         all.unsubscribe()
         store.dispatch(action: .add(1))
-        tokens = []
         await store.flush()
-        #expect(seen.values == [1, 1, 1])
+        #expect(seen.values.count == 9 && newest.values.count == 3)
+        withExtendedLifetime(tokens) {}
     }
 
     @Test func `A released token of several tokens ends the subscriptions whose tokens are not kept elsewhere`() async {
@@ -156,15 +163,18 @@ import Testing
 
         @Test @MainActor func `A mirror of a part is released with its last reference`() async {
             let store = FluxStore(initialState: Counter(), dispatcher: nil)
-            var mirror: FluxObserved<Int>? = store.view(\.count).observed()
+            var view: FluxView<Int>? = store.view(\.count)
+            let part = Weak(view!)
+            var mirror: FluxObserved<Int>? = view!.observed()
             weak let gone = mirror
             store.dispatch(action: .add(1))
-            for _ in 0..<1_000 where mirror?.state != 1 { await Task.yield() }
-            await store.flush()
-            let seen = mirror?.state
-            #expect(seen == 1 || seen == 0)
+            await view!.flush()
+            #expect(mirror?.state == 1)
+            view = nil
+            #expect(part.object != nil, "the mirror keeps the view")
             mirror = nil
             #expect(gone == nil)
+            #expect(await part.isGone())
         }
     #endif
 }
