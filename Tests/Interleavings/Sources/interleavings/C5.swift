@@ -136,16 +136,27 @@ enum C5 {
                 withExtendedLifetime(first) { token.value = nil }
             }
         },
-        Scenario("c5-latest-on-queue", "On a user's queue the latest never goes back, and ends on the newest") {
-            scene in
+        Scenario(
+            "c5-latest-on-queue",
+            "On a user's queue the latest never goes back, ends on the newest, and comes once for each turn"
+        ) { scene in
             let (store, seen, queue) = (makeLog(), Noted<[Int]>([]), DispatchQueue(label: "mine"))
-            let token = store.subscribe(.latest, on: queue) { seen.value.append($0.entries.count) }
-            scene.thread("one") { store.add(1) }
-            scene.thread("two") { store.add(2) }
+            let token = store.subscribe(.latest, on: queue) {
+                seen.value.append($0.entries.count)
+                // What the handler enqueues comes before its next call.
+                queue.async { seen.value.append(0) }
+            }
+            scene.thread("one") {
+                store.add(1)
+                store.add(2)
+            }
+            scene.thread("two") { store.add(3) }
             scene.finally {
                 withExtendedLifetime(token) {
-                    scene.expectRising(seen.value)
-                    scene.expect(seen.value.last, is: 2, "the last")
+                    let counts = seen.value.filter { $0 > 0 }
+                    scene.expectRising(counts)
+                    scene.expect(counts.last, is: 3, "the last")
+                    scene.expect(seen.value, is: counts.flatMap { [$0, 0] }, "a turn for each")
                 }
             }
         },
