@@ -47,7 +47,56 @@ import Testing
         let contents = try await log.load()
         #expect((contents.snapshot?.number ?? 0) + UInt64(contents.entries.count) == 500)
         #expect(store.state.words.count == 500)
+        var stored = contents.snapshot?.state ?? Words()
+        for entry in contents.entries { if let next = stored.handle(action: entry.action) { stored = next } }
+        #expect(stored.words == store.state.words)
     }
+
+    @Test func `An append that fails after some of its actions adds none of them`() async throws {
+        let log = try open(Self.fragile)
+        func entry(_ number: UInt64, _ word: String) -> FluxLogEntry<Words.Action> {
+            FluxLogEntry(number: number, action: .append(word))
+        }
+        try await log.append([entry(1, "1")])
+        // A row of its own, which is written before the action after it.
+        let long = entry(2, String(repeating: "2", count: 1_000))
+        let error = await #expect(throws: SQLiteLog<Words>.Failure.self) {
+            try await log.append([long, entry(3, "3"), entry(4, "refused")])
+        }
+        #expect(error?.reason is Refusal)
+        #expect(try await log.load().entries.map(\.number) == [1])
+        try await log.append([long, entry(3, "3")])
+        #expect(try await log.load().entries.map(\.number) == [1, 2, 3])
+    }
+
+    @Test func `A compaction that fails after storing the snapshot stores none`() async throws {
+        do {
+            let log = try open()
+            for number in 1...3 as ClosedRange<UInt64> {
+                try await log.append([FluxLogEntry(number: number, action: .append("\(number)"))])
+            }
+        }
+        let stop = "CREATE TRIGGER stop BEFORE DELETE ON actions BEGIN SELECT RAISE(ABORT, 'stopped'); END"
+        _ = try rows(after: stop)
+        let log = try await reopened()
+        await #expect(throws: SQLiteLog<Words>.Failure.self) {
+            try await log.compact(FluxSnapshot(state: Words(words: ["1", "2", "3"]), number: 3, revision: 3))
+        }
+        #expect(try await log.load().snapshot == nil)
+        #expect(try await numbers(in: log) == [1, 2, 3])
+    }
+
+    struct Refusal: Error {}
+
+    /// A coding that cannot encode one of the words.
+    private static let fragile = SQLiteLog<Words>.Coding(
+        encodeState: { try JSONEncoder().encode($0) },
+        encodeAction: { action in
+            if case .append("refused") = action { throw Refusal() }
+            return try JSONEncoder().encode(action)
+        },
+        decodeState: { try JSONDecoder().decode(Words.self, from: $1) },
+        decodeAction: { try JSONDecoder().decode(Words.Action.self, from: $1) })
 
     @Test func `A second log on the same database is refused`() async throws {
         let log = try open()
