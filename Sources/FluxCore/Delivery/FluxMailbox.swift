@@ -65,7 +65,7 @@
     @inlinable static var plain: UInt64 { 2 }
 
     @usableFromInline var way: Way
-    @inlinable var made: FluxStateDelivery<State>? { if case .made(let delivery) = way { delivery } else { nil } }
+    @inlinable var delivery: FluxStateDelivery<State>? { if case .made(let delivery) = way { delivery } else { nil } }
     /// The members; a change copies the list while a drain has it too.
     @usableFromInline var members = FluxList<Member>()
     /// The phase; declared after the list, whose last word it shares.
@@ -127,7 +127,7 @@
     }
 
     /// Releases the members and opens the latches; called outside the lock, after the mailbox has been removed.
-    @inlinable mutating func letGo() {
+    @inlinable mutating func close() {
         members.updateEach { $0.takeRetainedValue().retire() }
         for latch in waiters.values { latch.open() }
     }
@@ -183,6 +183,9 @@
         if phase != .idle { return nil }
         phase = .scheduled
         if case .plain(let handle) = way { way = .made(FluxStateDelivery(handle, id: Self.plain, queue: nil)) }
-        return made
+        return delivery
     }
 }
+
+/// Whether a mailbox has something pending, and whether its drain is scheduled or running.
+@usableFromInline nonisolated enum FluxDrainPhase { case idle, scheduled, draining }

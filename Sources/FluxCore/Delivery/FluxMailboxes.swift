@@ -27,7 +27,7 @@ import Dispatch
     /// threads contend for the count.
     @inlinable mutating func announce(_ state: inout State, _ wakes: inout FluxWakes) {
         list.updateEach { mailbox in
-            if let due = mailbox.put(&state) { wakes.append(.some(due, isFirst: true)) }
+            if let due = mailbox.put(&state) { wakes.append(.some(due, settlesFirst: true)) }
         }
     }
 
@@ -41,16 +41,16 @@ import Dispatch
         var target: FluxStateDelivery<State>?
         if queue != nil || isConflated {
             list.updateEach {
-                if let made = $0.made, made.isConflated == isConflated, fluxIsSame(made.queue, queue) { target = made }
+                if let old = $0.delivery, old.isConflated == isConflated, fluxIsSame(old.queue, queue) { target = old }
             }
             target = target ?? FluxStateDelivery(handle, id: lastID << 1 | (isConflated ? 1 : 0), queue: queue)
         }
-        let place = target?.id ?? FluxMailbox<State>.plain
-        if list.update(id: place, { _ in }) == nil {
-            list.insert(FluxMailbox(target.map { .made($0) } ?? .plain(handle), isConflated: isConflated), id: place)
+        let id = target?.id ?? FluxMailbox<State>.plain
+        if list.update(id: id, { _ in }) == nil {
+            list.insert(FluxMailbox(target.map { .made($0) } ?? .plain(handle), isConflated: isConflated), id: id)
         }
-        let member = FluxSubscriber<State>(id: lastID, after: newest, leaving: target ?? handle, handler: handler)
-        return (member, list.update(id: place) { $0.join(member, with: snapshot) } ?? nil)
+        let member = FluxSubscriber<State>(id: lastID, after: newest, from: target ?? handle, handler: handler)
+        return (member, list.update(id: id) { $0.join(member, with: snapshot) } ?? nil)
     }
 
     /// Removes a handler.
@@ -88,6 +88,3 @@ import Dispatch
         return list.remove(id: mailboxID)?.waiters ?? [:]
     }
 }
-
-/// Whether a mailbox has something pending, and whether its drain is scheduled or running.
-@usableFromInline nonisolated enum FluxDrainPhase { case idle, scheduled, draining }

@@ -3,7 +3,7 @@ import Dispatch
 /// Delivers announced states to the subscriptions of a store on one queue.
 ///
 /// At most one drain is scheduled or running at any time; the mailbox ensures this.
-@usableFromInline nonisolated final class FluxStateDelivery<State: FluxState>: FluxSettling, FluxLeaving {
+@usableFromInline nonisolated final class FluxStateDelivery<State: FluxState>: FluxSettling, FluxDeliverer {
     @usableFromInline typealias Batch = FluxMailbox<State>.Batch
 
     @usableFromInline let handle: FluxStoreHandle<State>
@@ -58,8 +58,8 @@ import Dispatch
     }
 }
 
-/// What a subscription leaves when it ends: its delivery or, for the plain mailbox of a store, the store's handle.
-@usableFromInline nonisolated protocol FluxLeaving: AnyObject, Sendable {
+/// What delivers to a subscription: a delivery or, for the plain mailbox of a store, the store's handle.
+@usableFromInline nonisolated protocol FluxDeliverer: AnyObject, Sendable {
     /// Removes a subscription.
     func leave(_ id: UInt64)
     /// Waits until no call is running.

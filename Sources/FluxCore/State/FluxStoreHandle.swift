@@ -15,7 +15,7 @@ import Synchronization
 ///
 /// Thread safety: all of it may be used from any thread, and inside handlers and converters; not inside
 /// `FluxState.handle(action:)`.
-nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandling, FluxLeaving {
+nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandling, FluxDeliverer {
     @usableFromInline typealias JobResult = (reducer: FluxReducer?, stamp: UInt64, state: (@Sendable () -> State)?)
 
     // The two fields that each dispatch reads are side by side.
@@ -200,7 +200,7 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
         }
         // Updated in place: a copy would retain everything in it.
         var mailboxes = lock.withLock { $0.mailboxes.end() }
-        mailboxes.updateEach { $0.letGo() }
+        mailboxes.updateEach { $0.close() }
         endFeatures()
         _ = lock.withLock { machine in
             let gone = Swift.exchange(&machine.observing, with: nil)

@@ -91,6 +91,6 @@ nonisolated extension FluxStoreObserver {
     @inlinable init<Observer: FluxStoreObserver<State>>(_ observer: Observer, settlesFirst: Bool) {
         (self.observer, self.settlesFirst) = (observer, settlesFirst)
         applying = { observer.applying($0) }
-        applied = { observer.applied($0, $1, revision: $2).map { .some($0, isFirst: settlesFirst) } ?? .none }
+        applied = { observer.applied($0, $1, revision: $2).map { .some($0, settlesFirst: settlesFirst) } ?? .none }
     }
 }

@@ -20,16 +20,16 @@ import Synchronization
     @usableFromInline let start: Synchronization.Atomic<UInt64>
     /// Borrowed by each call; removed only by the code that took this out of the mailbox, when no call is running.
     @exclusivity(unchecked) @usableFromInline nonisolated(unsafe) var handler: FluxCall<State>?
-    /// Where it is delivered; nil once it is retired.
+    /// What delivers to it; nil once it is retired.
     ///
     /// It does not name the type of the state, because that would be looked up when the subscription ends.
-    @usableFromInline let leaving: FluxLock<(any FluxLeaving)?>
+    @usableFromInline let deliverer: FluxLock<(any FluxDeliverer)?>
 
-    @inlinable init(id: UInt64, after: UInt64, leaving: any FluxLeaving, handler: @escaping @Sendable (State) -> Void) {
+    @inlinable init(id: UInt64, after: UInt64, from: any FluxDeliverer, handler: @escaping @Sendable (State) -> Void) {
         self.id = id
         self.start = Synchronization.Atomic(after)
         self.handler = FluxCall(handler)
-        self.leaving = FluxLock(leaving)
+        self.deliverer = FluxLock(from)
     }
 
     /// Ends the subscription: from here on, no further call of the handler is decided on (C7).
@@ -37,17 +37,17 @@ import Synchronization
         // Relaxed: only one of several calls proceeds. Other threads learn from it only that the subscription has
         // ended, and need no order for that.
         if start.exchange(.max, ordering: .relaxed) == .max { return }
-        guard let leaving = leaving.withLock({ $0 }) else { return }
-        FluxPureCode.after { [id] in leaving.leave(id) }
+        guard let deliverer = deliverer.withLock({ $0 }) else { return }
+        FluxPureCode.after { [id] in deliverer.leave(id) }
     }
 
-    @usableFromInline override func finish() async { await leaving.withLock { $0 }?.waitForCall() }
+    @usableFromInline override func finish() async { await deliverer.withLock { $0 }?.waitForCall() }
 
     /// Releases the handler and the delivery; called once this is out of the mailbox.
     @inlinable func retire() {
         handler = nil
         // Released outside the lock.
-        _ = leaving.withLock { Swift.exchange(&$0, with: nil) }
+        _ = deliverer.withLock { Swift.exchange(&$0, with: nil) }
     }
 
     /// Returns whether it receives a state: it began before the state was announced, and has not ended.

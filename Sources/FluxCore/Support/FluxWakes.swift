@@ -14,13 +14,13 @@ nonisolated public protocol FluxSettling: AnyObject, Sendable {
 /// An enumeration in which one case has a payload: a single load shows that there is nothing to settle, and nothing is
 /// released then.
 @usableFromInline nonisolated enum FluxWakes {
-    case none, some(any FluxSettling, isFirst: Bool)
+    case none, some(any FluxSettling, settlesFirst: Bool)
 
     @usableFromInline mutating func append(_ more: FluxWakes) {
         guard case .some(let sleeper, _) = self else { return self = more }
         let list = sleeper as? FluxWakeList ?? FluxWakeList(self)
         list.add(more)
-        self = .some(list, isFirst: false)
+        self = .some(list, settlesFirst: false)
     }
 
     @inlinable @inline(__always) consuming func settle() { if case .some(let sleeper, _) = self { sleeper.settle() } }
@@ -40,8 +40,8 @@ nonisolated private final class FluxWakeList: FluxSettling, @unchecked Sendable 
     init(_ wakes: FluxWakes) { add(wakes) }
 
     func add(_ wakes: FluxWakes) {
-        guard case .some(let sleeper, let isFirst) = wakes else { return }
-        if isFirst { first.append(sleeper) } else { last.append(sleeper) }
+        guard case .some(let sleeper, let settlesFirst) = wakes else { return }
+        if settlesFirst { first.append(sleeper) } else { last.append(sleeper) }
     }
 
     func settle() { for sleeper in first + last { sleeper.settle() } }
