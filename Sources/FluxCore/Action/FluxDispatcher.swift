@@ -17,7 +17,7 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
     public static let shared = FluxDispatcher()
 
     @usableFromInline let threads = FluxThreads.shared
-    @usableFromInline let chain = FluxInterceptors()
+    @usableFromInline let chain = FluxInterceptorChain()
     let routes = FluxLock(FluxRoutes())
     private let features = FluxFeatures()
 
@@ -26,7 +26,7 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
 
     deinit {
         // Stores, reactions and interceptors are released outside the locks.
-        _ = routes.withLock { $0.places.map { $0.letGo() } }
+        _ = routes.withLock { $0.places.map { $0.takeRetained() } }
         FluxPureCode.after { [chain] in chain.remove { _ in true } }
     }
 
@@ -123,7 +123,7 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
         _ interceptor: some FluxDispatchInterceptor, priority: Int = 0,
         insteadOf isReplaced: (any FluxDispatchInterceptor) -> Bool = { _ in false }
     ) -> FluxRegistration {
-        var entry = FluxInterceptors.Entry(interceptor, priority)
+        var entry = FluxInterceptorChain.Entry(interceptor, priority)
         chain.change("add(_:)") { entries in
             for old in entries where isReplaced(old.interceptor) { entry = .init(interceptor, priority, old.removal) }
             entries.removeAll { isReplaced($0.interceptor) }

@@ -46,7 +46,7 @@ public typealias FluxDispatchWitness =
 ///
 /// A separate object: a registration refers to it and not to the dispatcher, which a weak reference
 /// would permanently slow down.
-@usableFromInline nonisolated final class FluxInterceptors: Sendable {
+@usableFromInline nonisolated final class FluxInterceptorChain: Sendable {
     /// An interceptor in its place.
     final class Entry: Sendable {
         let interceptor: any FluxDispatchInterceptor
@@ -103,7 +103,7 @@ public typealias FluxDispatchWitness =
 @usableFromInline nonisolated final class FluxDispatchContext: Sendable {
     let dispatcher: FluxDispatcher
     /// The interceptors at the time of the dispatch.
-    let interceptors: ContiguousArray<FluxInterceptors.Entry>
+    let interceptors: ContiguousArray<FluxInterceptorChain.Entry>
     /// The task of the event that sent the action; nil if no event did.
     let origin: FluxTask?
     /// The context of the parent dispatcher, if the action comes from there.
@@ -123,7 +123,7 @@ public typealias FluxDispatchWitness =
     let isAddressed: Bool
 
     init(
-        _ dispatcher: FluxDispatcher, _ interceptors: ContiguousArray<FluxInterceptors.Entry>, of origin: FluxTask?,
+        _ dispatcher: FluxDispatcher, _ interceptors: ContiguousArray<FluxInterceptorChain.Entry>, of origin: FluxTask?,
         from outer: FluxDispatchContext?, to end: FluxDispatchEnd?, telling witness: FluxDispatchWitness? = nil,
         for original: FluxDispatchContext? = nil
     ) {

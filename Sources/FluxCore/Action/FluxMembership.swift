@@ -34,7 +34,7 @@ nonisolated extension FluxStoreHandle {
     // Relaxed: an attach writes it while the dispatcher's lock is held, so before an action reaches that place. A
     // detach writes it, and a move clears its mark, after the store has left its former dispatcher, while the
     // membership's lock is held. A thread that checks where the store is attached waits for that lock.
-    var key: UInt64 { lastKey.load(ordering: .relaxed) }
+    var placeKey: UInt64 { atomicPlaceKey.load(ordering: .relaxed) }
 
     /// Runs a closure on the membership and the store's dispatcher; releases the objects added to
     /// `gone` once the lock is free.
@@ -59,14 +59,14 @@ nonisolated extension FluxStoreHandle {
     ) {
         let rank = FluxRoutes.rank(priority)
         withMembership(call) { membership, former, gone in
-            let (old, oldKey) = (membership, key)
+            let (old, oldKey) = (membership, placeKey)
             let moving = former == nil || former === dispatcher ? 0 : FluxRoutes.moving
             dispatcher.routes.withLock { routes in
                 let known = store == nil ? routes.main(of: State.self, at: former === dispatcher ? oldKey : nil) : nil
                 let reducer = (consume known) ?? work(self, .reducer(keeping: store)).reducer!
-                let place = routes.attach(self, reducer, rank: rank)
+                let newKey = routes.attach(self, reducer, rank: rank)
                 // A different key while the store is in both: the former dispatcher still applies actions to it.
-                lastKey.store(place | moving, ordering: .relaxed)
+                atomicPlaceKey.store(newKey | moving, ordering: .relaxed)
                 membership.home = reducer.kept == nil ? dispatcher : FluxWeakDispatcher(dispatcher)
                 for (index, reaction) in old.reactions.enumerated() {
                     membership.reactions[index].key = routes.attach(self, reaction.reducer, rank: rank)
@@ -75,7 +75,7 @@ nonisolated extension FluxStoreHandle {
                 for observer in routes.observers { observer.attached(self) }
             }
             if let former, former !== dispatcher { depart(former, old, oldKey, &gone) }
-            lastKey.store(key & ~moving, ordering: .relaxed)
+            atomicPlaceKey.store(placeKey & ~moving, ordering: .relaxed)
         }
     }
 
@@ -83,9 +83,9 @@ nonisolated extension FluxStoreHandle {
     @discardableResult func detach(from dispatcher: FluxDispatcher?) -> Bool {
         withMembership("detach") { membership, home, gone in
             guard let home, dispatcher == nil || dispatcher === home else { return false }
-            depart(home, membership, key, &gone)
+            depart(home, membership, placeKey, &gone)
             membership.home = nil
-            lastKey.store(~key, ordering: .relaxed)
+            atomicPlaceKey.store(~placeKey, ordering: .relaxed)
             return true
         }
     }
@@ -119,8 +119,8 @@ nonisolated extension FluxStoreHandle {
 
     @usableFromInline func route(_ reducer: FluxReducer) -> FluxRegistration {
         withMembership("on(_:)") { membership, home, _ in
-            let place = home?.routes.withLock { $0.attach(self, reducer, rank: key >> FluxRoutes.numberBits) }
-            membership.reactions.append((reducer, place ?? 0))
+            let newKey = home?.routes.withLock { $0.attach(self, reducer, rank: placeKey >> FluxRoutes.numberBits) }
+            membership.reactions.append((reducer, newKey ?? 0))
         }
         // The weak reference is read before the lock is taken. It may become the last strong reference to the user's
         // closure, which must be released outside the lock.

@@ -24,7 +24,7 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
     /// Runs a job in code that the client's module has specialised; unspecialised code takes 20 times as long.
     @usableFromInline let work: @Sendable (FluxStoreHandle, FluxStoreJob<State>) -> JobResult
     let membership = FluxLock(FluxMembership())
-    let lastKey = Synchronization.Atomic<UInt64>(0)
+    let atomicPlaceKey = Synchronization.Atomic<UInt64>(0)
     /// Created on first use, without a lock of its own, because other locks may be held then.
     ///
     /// `FluxDispatcherObserver.detached(_:)`, for example, may use it with the locks of the membership and of the

@@ -29,7 +29,7 @@ nonisolated public struct FluxStoreInfo: Sendable, Hashable, CustomStringConvert
     ///
     /// If the number is the same before and after reading the state, no other dispatcher had the store in between.
     /// Reading the number takes no lock.
-    public var place: UInt64 { handle.key }
+    public var place: UInt64 { handle.placeKey }
 
     /// The store's name, or else the type of its state; messages keep showing the name after its dispatcher has gone.
     public var description: String { handle.label ?? "FluxStore<\(stateType)>" }
@@ -70,7 +70,7 @@ nonisolated public struct FluxStoreInfo: Sendable, Hashable, CustomStringConvert
 nonisolated protocol FluxStoreHandling: AnyObject, Sendable {
     var stateType: any FluxState.Type { get }
     var dispatcher: FluxDispatcher? { get }
-    var key: UInt64 { get }
+    var placeKey: UInt64 { get }
     var label: String? { get }
     var anyState: any FluxState { get }
     /// The name of the code that runs under the store's lock, for messages.

@@ -67,7 +67,7 @@ nonisolated struct FluxRoutes {
         }
 
         /// Returns what it had retained, to be released outside the lock.
-        func letGo() -> (AnyObject, FluxReducer) { (handle.takeRetainedValue(), reducer.takeRetainedValue()) }
+        func takeRetained() -> (AnyObject, FluxReducer) { (handle.takeRetainedValue(), reducer.takeRetainedValue()) }
     }
 
     /// The stores that take one type of action; used under the lock.
@@ -123,7 +123,7 @@ nonisolated struct FluxRoutes {
 
     /// Takes a store, which the caller holds, out of its place; release what this returns outside the lock.
     mutating func detach(_ action: ObjectIdentifier, _ key: UInt64) -> FluxReducer? {
-        route(of: action)?._withUnsafeGuaranteedRef { $0.stops.remove(id: key)?.letGo().1 }
+        route(of: action)?._withUnsafeGuaranteedRef { $0.stops.remove(id: key)?.takeRetained().1 }
     }
 
     // MARK: - Dispatching
