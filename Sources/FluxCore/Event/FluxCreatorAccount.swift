@@ -63,7 +63,7 @@ nonisolated public struct FluxShutdown: Sendable, Equatable {
     }
 
     /// Counts a task whose outcome is known; called while the task's lock is held.
-    func settled(_ task: FluxTask, _ outcome: FluxTask.Outcome) {
+    func count(_ task: FluxTask, as outcome: FluxTask.Outcome) {
         table.withLock { table in
             if table.tasks.remove(id: task.id) != nil { table.counts.unfinished -= task.count }
             table.counts.count(outcome, task.count)
@@ -86,9 +86,9 @@ nonisolated public struct FluxShutdown: Sendable, Equatable {
     @discardableResult func flush() async -> Bool {
         // Most events end in the order fired. Then only the newest is waited for, as none of those before it is left.
         guard let newest = table.withLock({ $0.tasks.last }) else { return true }
-        if await newest.settled() == nil { return false }
+        if await newest.waitForEnd() == nil { return false }
         for (_, task) in table.withLock({ $0.tasks.pairs(before: newest.id) }).reversed() {
-            if await task.settled() == nil { return false }
+            if await task.waitForEnd() == nil { return false }
         }
         return true
     }

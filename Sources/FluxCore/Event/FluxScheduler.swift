@@ -65,7 +65,7 @@ nonisolated extension FluxScheduler {
 /// Thread safety: all of it may be used from any thread.
 nonisolated public final class FluxTicket: Sendable {
     /// The position of an event; only the funnel changes it, one step at a time.
-    struct Place {
+    struct Position {
         /// The scheduler that the event has reached; -1 before the first and after the end.
         ///
         /// The index after the last scheduler means that the event is being converted.
@@ -78,7 +78,7 @@ nonisolated public final class FluxTicket: Sendable {
     public let event: any FluxEvent
     /// The event's task.
     public let task: FluxTask
-    let place: FluxLock<Place>
+    let position: FluxLock<Position>
     /// Converts the event, as the current attempt of its task.
     let convert: @Sendable (FluxTicket) -> Void
     let funnel: FluxSchedulerFunnel
@@ -88,7 +88,7 @@ nonisolated public final class FluxTicket: Sendable {
         convert: @escaping @Sendable (FluxTicket) -> Void
     ) {
         (self.event, self.task, self.funnel, self.convert) = (event, task, funnel, convert)
-        place = FluxLock(Place(isBegunByFire: isBegunByFire))
+        position = FluxLock(Position(isBegunByFire: isBegunByFire))
     }
 
     /// Passes the event on to the next scheduler or, after the last one, starts its conversion.
@@ -96,7 +96,7 @@ nonisolated public final class FluxTicket: Sendable {
     /// A scheduler calls it once for each `fired`, and once each time it returns true from `retries`. Does nothing if
     /// the event has ended.
     public func start() {
-        let index = place.withLock { $0.index }
+        let index = position.withLock { $0.index }
         funnel.request(FluxSchedulerFunnel.Step { self.funnel.start(self, from: index) })
     }
 

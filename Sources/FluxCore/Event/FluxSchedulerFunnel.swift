@@ -31,10 +31,10 @@ import Dispatch
     /// Accepts an event unless it has ended meanwhile; returns whether the caller must convert it at once.
     @usableFromInline func fired(_ ticket: FluxTicket) -> Bool {
         // Registered first: the event may have ended before this thread has carried out the decisions.
-        ticket.task.onEnd { outcome in self.run(Step { self.end(ticket, outcome) }) }
-        run(Step { ticket.task.isClosed ? nil : self.tell(ticket, 0) })
-        return ticket.place.withLock { place in
-            Swift.exchange(&place.isBegunByFire, with: false) && place.index == schedulers.count
+        ticket.task.onEnd { outcome in self.process(Step { self.end(ticket, outcome) }) }
+        process(Step { ticket.task.isClosed ? nil : self.pass(ticket, to: 0) })
+        return ticket.position.withLock { position in
+            Swift.exchange(&position.isBegunByFire, with: false) && position.index == schedulers.count
         }
     }
 
@@ -50,45 +50,46 @@ import Dispatch
         let step = Step {
             if ticket.task.isClosed { return nil }
             // From here on the event is at the last scheduler: the next `start` converts it.
-            ticket.place.withLock { $0.index = self.schedulers.count - 1 }
+            ticket.position.withLock { $0.index = self.schedulers.count - 1 }
             isYes = self.schedulers.contains { $0.retries(ticket, attempt: ticket.task.attempt, error) }
             let dropped = isYes ? ticket.task.retry(after: error) : nil
             isYes = dropped != nil
             // The dropped values belong to the user and are released outside the lock.
             if isYes { return Effect { withExtendedLifetime(dropped) { ticket.task.tellRetried(tell) } } }
-            ticket.place.withLock { $0.index = self.schedulers.count }
+            ticket.position.withLock { $0.index = self.schedulers.count }
             return nil
         }
-        run(step)
+        process(step)
         return isYes
     }
 
     /// Accepts a request on a ticket; the caller may hold any lock.
     func request(_ step: Step) {
         // Not on the creator's queue: a conversion may block that until it is cancelled.
-        if steps.withLock({ $0.put(step) }) { DispatchQueue.global().async { self.run() } }
+        if steps.withLock({ $0.put(step) }) { DispatchQueue.global().async { self.process() } }
     }
 
     // MARK: - Deciding
 
-    private func run(_ step: Step? = nil, isMine: Bool = false) {
+    /// Decides all steps that wait, with one that is added; carries out the effects, unless another thread does.
+    private func process(_ step: Step? = nil, carriesOut: Bool = false) {
         if let step { _ = steps.withLock { $0.put(step) } }
         var (batch, decided) = (ContiguousArray<Step>(), ContiguousArray<Step>())
         var todo = ContiguousArray<Effect>()
-        let isMine = effects.withLock { effects in
+        let carriesOut = effects.withLock { effects in
             FluxPureCode.run("a FluxScheduler, or a condition of a rule") {
-                var isMine = isMine
+                var carriesOut = carriesOut
                 while steps.withLock({ $0.take(&batch) }) {
-                    for step in batch { if let effect = step.decide(), effects.put(effect) { isMine = true } }
+                    for step in batch { if let effect = step.decide(), effects.put(effect) { carriesOut = true } }
                     decided += batch
                     batch = []
                 }
-                return isMine
+                return carriesOut
             }
         }
         // Released outside the lock: these may be the last references to a user's events.
         decided = []
-        if !isMine { return }
+        if !carriesOut { return }
         // The thread that carries out decisions also carries out those that arrive meanwhile, up to a limit. Then
         // another thread continues, because this one may be inside a caller's `fire`.
         for _ in 0..<FluxLimits.batchesInARow {
@@ -96,21 +97,21 @@ import Dispatch
             for effect in todo { effect.body() }
             todo.removeAll(keepingCapacity: true)
         }
-        DispatchQueue.global().async { self.run(isMine: true) }
+        DispatchQueue.global().async { self.process(carriesOut: true) }
     }
 
     /// Passes an event on from its position.
     func start(_ ticket: FluxTicket, from index: Int) -> Effect? {
         // If the event has already left that position, this is a second call.
-        let isThere = schedulers.indices.contains(index) && ticket.place.withLock { $0.index } == index
-        return isThere ? tell(ticket, index + 1) : nil
+        let isThere = schedulers.indices.contains(index) && ticket.position.withLock { $0.index } == index
+        return isThere ? pass(ticket, to: index + 1) : nil
     }
 
     /// Passes an event to the scheduler at an index or, after the last one, to its conversion.
-    private func tell(_ ticket: FluxTicket, _ index: Int) -> Effect? {
-        let isBegunByFire = ticket.place.withLock { place in
-            place.index = index
-            return place.isBegunByFire
+    private func pass(_ ticket: FluxTicket, to index: Int) -> Effect? {
+        let isBegunByFire = ticket.position.withLock { position in
+            position.index = index
+            return position.isBegunByFire
         }
         if index == schedulers.count { return isBegunByFire ? nil : Effect { ticket.convert(ticket) } }
         schedulers[index].fired(ticket)
@@ -118,7 +119,7 @@ import Dispatch
     }
 
     private func end(_ ticket: FluxTicket, _ outcome: FluxTask.Outcome) -> Effect? {
-        let last = ticket.place.withLock { Swift.exchange(&$0.index, with: -1) }
+        let last = ticket.position.withLock { Swift.exchange(&$0.index, with: -1) }
         for scheduler in schedulers.prefix(last + 1).reversed() { scheduler.ended(ticket, outcome) }
         return nil
     }

@@ -87,9 +87,9 @@ nonisolated public final class FluxTask: Sendable {
     /// ended. Calling ``cancel()`` on either task ends the wait.
     public var outcome: Outcome {
         get async {
-            var outcomes: [Outcome] = []
-            for work in works { if let end = await work.settled() { outcomes.append(end) } else { return .cancelled } }
-            return outcomes.first { $0.error != nil } ?? outcomes.first { !$0.isCompleted } ?? .completed
+            var ends: [Outcome] = []
+            for work in works { if let end = await work.waitForEnd() { ends.append(end) } else { return .cancelled } }
+            return ends.first { $0.error != nil } ?? ends.first { !$0.isCompleted } ?? .completed
         }
     }
 
@@ -100,13 +100,13 @@ nonisolated public final class FluxTask: Sendable {
     public var events: Events { Events(tasks: works[...]) }
 
     /// Waits for the end; returns nil if the awaiting task is cancelled before that.
-    func settled() async -> Outcome? {
-        if machine.withLock({ !$0.isSettled }) { await look(isForEnd: true) { $0.isSettled } }
+    func waitForEnd() async -> Outcome? {
+        if machine.withLock({ !$0.isSettled }) { await waitForChange(isForEnd: true) { $0.isSettled } }
         return machine.withLock { $0.isSettled ? $0.end : nil }
     }
 
     /// Waits for the next life event, or for the end alone, unless the condition already holds.
-    private func look(isForEnd: Bool = false, _ isThere: (inout FluxTaskMachine) -> Bool) async {
+    private func waitForChange(isForEnd: Bool = false, unless isThere: (inout FluxTaskMachine) -> Bool) async {
         await FluxLatch.wait { latch in
             machine.withLock { isThere(&$0) ? nil : $0.wait(latch, isForEnd: isForEnd) }
         } withdrawing: { latch in
@@ -204,14 +204,14 @@ nonisolated public final class FluxTask: Sendable {
             let told = machine.tell()
             if machine.end != nil { hasClosed.store(true, ordering: .relaxed) }
             // With the lock held: code that knows the task has settled must not find it in flight.
-            if machine.isSettled && !wasSettled, let end = machine.end { account?.settled(self, end) }
+            if machine.isSettled && !wasSettled, let end = machine.end { account?.count(self, as: end) }
             return (result, told)
         }
-        if let told { see(told) }
+        if let told { notify(told) }
         return result
     }
 
-    private func see(_ told: consuming FluxTaskMachine.Told) {
+    private func notify(_ told: consuming FluxTaskMachine.Told) {
         if let end = told.end {
             if end.isCancelled { for closure in told.cancellations { closure.body() } }
             for closure in told.endings { closure.body(end) }
@@ -239,7 +239,7 @@ nonisolated extension FluxTask {
         public mutating func next() async -> LifeEvent? {
             while let task = tasks.first, !_Concurrency.Task.isCancelled {
                 var event: LifeEvent?
-                await task.look { machine in
+                await task.waitForChange { machine in
                     event = machine.next(after: &seen)
                     return event != nil
                 }

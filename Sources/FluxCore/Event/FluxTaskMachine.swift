@@ -41,7 +41,7 @@ nonisolated struct FluxTaskMachine {
     /// The number of life events so far: the start, each action, each retry and the end.
     private var happened = 0
     /// The latest retries, each with its position among the life events.
-    private var retries: ContiguousArray<(place: Int, attempt: Int, error: any Swift.Error)> = []
+    private var retries: ContiguousArray<(position: Int, attempt: Int, error: any Swift.Error)> = []
     /// Closures to call once the task is cancelled; the `endings` are called just before it is settled.
     private var cancellations: ContiguousArray<Cancellation> = []
     private var endings: ContiguousArray<Ending> = []
@@ -133,11 +133,11 @@ nonisolated struct FluxTaskMachine {
     /// Returns the life event after those seen, and counts it as seen; nil if there is none yet.
     func next(after seen: inout Int) -> FluxTask.LifeEvent? {
         // If the oldest retries are no longer kept, an iterator past the start continues with the first that is.
-        if seen > 0, retries.count < attempt - 1, let first = retries.first { seen = max(seen, first.place) }
+        if seen > 0, retries.count < attempt - 1, let first = retries.first { seen = max(seen, first.position) }
         if seen == happened { return nil }
         defer { seen += 1 }
         if isSettled, let end, seen == happened - 1 { return .ended(end) }
-        if let retry = retries.first(where: { $0.place == seen }) {
+        if let retry = retries.first(where: { $0.position == seen }) {
             return .retrying(attempt: retry.attempt, error: retry.error)
         }
         return seen == 0 ? .started : .actionSent
