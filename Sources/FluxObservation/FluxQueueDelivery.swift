@@ -187,7 +187,7 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling,
         if turns.isUsers, case .latest = bound { limit = 1 }
         self.init(turns, bound, limit, handler) { delivery, job in
             if job == .drain { return delivery.drain() }
-            if job == .settle { delivery.letGo() } else { delivery.end(dropping: job == .cancel) }
+            if job == .settle { delivery.releaseAndSchedule() } else { delivery.end(dropping: job == .cancel) }
             return true
         }
     }
@@ -219,7 +219,7 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling,
     public func settle() { _ = work(self, .settle) }
 
     /// Releases the elements that had no room, and schedules the delivery of the others.
-    @inlinable func letGo() {
+    @inlinable func releaseAndSchedule() {
         let gone = lock.withLock { Swift.exchange(&$0.gone, with: []) }
         turns.settle()
         withExtendedLifetime(gone) {}

@@ -90,7 +90,7 @@ nonisolated final class FluxStorageCoordinator<State: FluxState>: FluxStoreObser
     /// Postpones the end of a store that still loads, until its held changes are applied; a task then writes them.
     @usableFromInline
     func ending(_ finish: @escaping @Sendable () -> Void) -> Bool {
-        let (isPutOff, isDue, isDone) = lock.withLock { ($0.letGo(finish), $0.isDue, $0.isClosed || $0.hasGone) }
+        let (isPutOff, isDue, isDone) = lock.withLock { ($0.noteRelease(finish), $0.isDue, $0.isClosed || $0.hasGone) }
         // At once, even if other code still keeps this object: a caller that has flushed the store may open its log
         // again.
         if isDone { storage.log.close() }

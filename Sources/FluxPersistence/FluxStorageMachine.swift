@@ -8,16 +8,16 @@
 /// failed write is repeated, together with newer changes. With a log, actions are kept until a write that covers them
 /// has succeeded.
 ///
-/// | input     | loading             | idle                     | writing                          | closed  |
-/// |-----------|---------------------|--------------------------|----------------------------------|---------|
-/// | `hold`    | held back           | refused: apply it now    | refused                          | refused |
-/// | `letGo`   | postponed to `open` | at once: gone            | at once; gone if none is pending | at once |
-/// | `end`     | idle, or closed     | never                    | never                            | never   |
-/// | `note`    | ignored             | a writer; closed if gone | in the next write                | ignored |
-/// | `begin`   | never               | never                    | a write; idle if none is pending | nothing |
-/// | `succeed` | never               | never                    | all that it covered is written   | never   |
-/// | `fail`    | never               | never                    | what it covered is pending again | never   |
-/// | `close`   | never               | never                    | closed: the rest is not written  | never   |
+/// | input         | loading             | idle                     | writing                          | closed  |
+/// |---------------|---------------------|--------------------------|----------------------------------|---------|
+/// | `hold`        | held back           | refused: apply it now    | refused                          | refused |
+/// | `noteRelease` | postponed to `open` | at once: gone            | at once; gone if none is pending | at once |
+/// | `end`         | idle, or closed     | never                    | never                            | never   |
+/// | `note`        | ignored             | a writer; closed if gone | in the next write                | ignored |
+/// | `begin`       | never               | never                    | a write; idle if none is pending | nothing |
+/// | `succeed`     | never               | never                    | all that it covered is written   | never   |
+/// | `fail`        | never               | never                    | what it covered is pending again | never   |
+/// | `close`       | never               | never                    | closed: the rest is not written  | never   |
 ///
 /// The held changes are applied between `end` and `open`.
 ///
@@ -62,7 +62,7 @@ nonisolated struct FluxStorageMachine<Change, Action, Waiter> {
     @usableFromInline var batchEnd: UInt64 = 0
     @usableFromInline var step = Step.save
     /// Actions are counted from this number until a snapshot is due; nil: one is due.
-    @usableFromInline var compacted: UInt64?
+    @usableFromInline var snapshotCountStart: UInt64?
     /// While `done` is below this number, the next write must be a snapshot.
     ///
     /// Either the change with this number is not an action, or `end` was told that the log leads to a lower revision.
@@ -102,7 +102,7 @@ nonisolated struct FluxStorageMachine<Change, Action, Waiter> {
     }
 
     /// Notes that the store was released; true: it ends only after the load.
-    mutating func letGo(_ finish: @escaping @Sendable () -> Void) -> Bool {
+    mutating func noteRelease(_ finish: @escaping @Sendable () -> Void) -> Bool {
         if isLoading { self.finish = finish }
         hasGone = isReady && done == last
         return isLoading
@@ -124,7 +124,7 @@ nonisolated struct FluxStorageMachine<Change, Action, Waiter> {
         self.restoration = restoration
         isClosed = closes || isLog && number == nil
         (last, done) = (number ?? 0, number ?? 0)
-        compacted = snapshot
+        snapshotCountStart = snapshot
         // A snapshot has to come first: a change acknowledged by an append would have a lower revision after a restart.
         if isUncounted { unlogged = last + 1 }
         return Swift.exchange(&held, with: [])
@@ -217,7 +217,7 @@ nonisolated struct FluxStorageMachine<Change, Action, Waiter> {
         if !isWriting { return nil }
         swap(&batch, &pending)
         batchEnd = last
-        let isSnapshotDue = compacted.map { last - $0 >= compactEvery } ?? true
+        let isSnapshotDue = snapshotCountStart.map { last - $0 >= compactEvery } ?? true
         step = !isLog ? .save : isSnapshotDue || done < unlogged ? .compact : .append
         return step
     }
@@ -226,7 +226,7 @@ nonisolated struct FluxStorageMachine<Change, Action, Waiter> {
     @inlinable
     mutating func succeed() -> (actions: ContiguousArray<Action>, error: (any Swift.Error)?) {
         done = batchEnd
-        if step == .compact { compacted = done }
+        if step == .compact { snapshotCountStart = done }
         defer { (batch, attempt, error) = ([], 0, nil) }
         return (batch, error)
     }
@@ -241,10 +241,10 @@ nonisolated struct FluxStorageMachine<Change, Action, Waiter> {
         self.error = error
         // After a failed snapshot the actions are appended, so that tasks that wait for those need not wait for a
         // snapshot too.
-        if step == .compact { compacted = last }
+        if step == .compact { snapshotCountStart = last }
         // After a second failure, the log may never accept one of the actions. A snapshot has the effect of that
         // action, and lets the others proceed.
-        if step == .append && attempt > 1 { compacted = nil }
+        if step == .append && attempt > 1 { snapshotCountStart = nil }
         return (attempt, before)
     }
 

@@ -239,12 +239,12 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
     ///   the task is cancelled; a closing that has begun continues.
     public func close(_ key: Key) async throws {
         try _Concurrency.Task.checkCancellation()
-        let closer = FluxFamilyPromise<Bool>()
-        let (place, effects) = machine.withLock { $0.close(key, closer) }
+        let waiter = FluxFamilyPromise<Bool>()
+        let (place, effects) = machine.withLock { $0.close(key, waiter) }
         perform(effects)
         guard let place else { return }
         defer { machine.withLock { $0.withdraw(place.id, from: place.slot) } }
-        _ = try await closer.wait()
+        _ = try await waiter.wait()
     }
 
     /// Creates no more members, closes all existing ones, and waits for this for a limited time.
@@ -259,7 +259,7 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
         let deadline = timer.now() + Self.checked(duration)
         let (told, effects) = machine.withLock { $0.shutDown { FluxFamilyPromise() } }
         perform(effects)
-        let waiting = _Concurrency.Task { for (_, closer) in told { await closer.latch.wait() } }
+        let waiting = _Concurrency.Task { for (_, waiter) in told { await waiter.latch.wait() } }
         // Not awaited: a user's clock may continue to sleep despite the cancellation.
         let sleeping = _Concurrency.Task { [timer] in
             await timer.sleep(deadline)
@@ -272,8 +272,8 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
         }
         sleeping.cancel()
         var report = FluxFamilyShutdown<Key>()
-        for (key, closer) in told {
-            switch closer.answer {
+        for (key, waiter) in told {
+            switch waiter.answer {
             case .success(true): report.closed.append(key)
             case .success(false): break
             case .failure(let error): report.failed[key] = error
@@ -326,7 +326,7 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
             case .refuse(let visitors, let error): for visitor in visitors { visitor.give(.failure(error)) }
             case .turnAway(let visitors, let key):
                 for visitor in visitors { visitor.give(.failure(FluxFamilyError.shutDown(key: "\(key)"))) }
-            case .answer(let closers, let result): for closer in closers { closer.give(result) }
+            case .answer(let waiters, let result): for waiter in waiters { waiter.give(result) }
             case .sleep: sleep()
             case .end: open.dispatch(action: .ended)
             }

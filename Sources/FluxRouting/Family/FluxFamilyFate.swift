@@ -15,7 +15,7 @@ nonisolated final class FluxFamilyFate: Sendable {
         var flushes = 0
         var isClosed = false
         /// Opened when the last of these flushes ends; the task that closes the store waits for it.
-        var closer: FluxLatch?
+        var closeLatch: FluxLatch?
     }
 
     private let table = FluxLock(Table())
@@ -61,22 +61,22 @@ nonisolated final class FluxFamilyFate: Sendable {
     }
 
     func leave() {
-        let closer = table.withLock { table in
+        let closeLatch = table.withLock { table in
             table.flushes -= 1
-            return table.flushes == 0 ? table.closer : nil
+            return table.flushes == 0 ? table.closeLatch : nil
         }
-        closer?.open()
+        closeLatch?.open()
     }
 
     /// Lets no more callers retain the store, and waits for those that do.
     func close() async {
-        let (look, closer) = table.withLock { table in
+        let (look, closeLatch) = table.withLock { table in
             table.isClosed = true
-            table.closer = table.flushes == 0 ? nil : FluxLatch()
-            return (table.look, table.closer)
+            table.closeLatch = table.flushes == 0 ? nil : FluxLatch()
+            return (table.look, table.closeLatch)
         }
         look?.cancel()
         await look?.value
-        await closer?.wait()
+        await closeLatch?.wait()
     }
 }

@@ -4,7 +4,7 @@
 
 /// The state of a family: its members, their leases, the waiting callers, and which members are to be evicted.
 ///
-/// A visitor is a caller that waits for a member; a closer is a caller that waits until a key is closed.
+/// A visitor is a caller that waits for a member; a close waiter is one that waits until a key is closed.
 ///
 /// A key is in one of four phases: none, making, open and closing. The inputs `ask`, `close` and `shutDown` may occur
 /// in each phase. The others come from the task that creates or closes the member, from a caller that has a lease, or
@@ -26,7 +26,7 @@
 /// Unused members form a list, the least recently used first; each is due `idle` after its last use. Members that could
 /// not be closed form another list until they are tried again, so that the limit does not try them over and over. Both
 /// lists are linked through the slots, so each step takes constant time.
-nonisolated struct FluxFamilyMachine<Key: Hashable, Member, Visitor, Closer> {
+nonisolated struct FluxFamilyMachine<Key: Hashable, Member, Visitor, CloseWaiter> {
     /// What to do without holding the lock, in this order.
     enum Effect {
         /// Create the member of a slot.
@@ -39,7 +39,7 @@ nonisolated struct FluxFamilyMachine<Key: Hashable, Member, Visitor, Closer> {
         /// Refuse because of the shutdown; the key is described only when no lock is held.
         case turnAway([Visitor], Key)
         /// Report the result: true if a member was evicted, false if there was none.
-        case answer([Closer], Swift.Result<Bool, any Swift.Error>)
+        case answer([CloseWaiter], Swift.Result<Bool, any Swift.Error>)
         /// Start sleeping until `nextDue()`.
         case sleep
         /// The family is shut down, and its last member is evicted.
@@ -55,7 +55,7 @@ nonisolated struct FluxFamilyMachine<Key: Hashable, Member, Visitor, Closer> {
         var member: Member?
         var leases = 0
         var visitors: [UInt64: Visitor] = [:]
-        var closers: [UInt64: Closer] = [:]
+        var closeWaiters: [UInt64: CloseWaiter] = [:]
     }
 
     struct Slot {
@@ -105,10 +105,10 @@ nonisolated struct FluxFamilyMachine<Key: Hashable, Member, Visitor, Closer> {
     }
 
     /// Requests that a key be closed; returns nil for the place if there is nothing to wait for.
-    mutating func close(_ key: Key, _ closer: Closer) -> ((slot: Int, id: UInt64)?, [Effect]) {
+    mutating func close(_ key: Key, _ waiter: CloseWaiter) -> ((slot: Int, id: UInt64)?, [Effect]) {
         guard let slot = index[key] else { return (nil, []) }
         lastID += 1
-        slots[slot].entry!.closers[lastID] = closer
+        slots[slot].entry!.closeWaiters[lastID] = waiter
         beginClosingIfUnused(slot)
         return ((slot, lastID), takeEffects())
     }
@@ -117,13 +117,13 @@ nonisolated struct FluxFamilyMachine<Key: Hashable, Member, Visitor, Closer> {
     mutating func withdraw(_ id: UInt64, from slot: Int) {
         if slots.indices.contains(slot) {
             _ = slots[slot].entry?.visitors.removeValue(forKey: id)
-            _ = slots[slot].entry?.closers.removeValue(forKey: id)
+            _ = slots[slot].entry?.closeWaiters.removeValue(forKey: id)
         }
     }
 
     mutating func release(_ slot: Int, at now: Swift.Duration) -> [Effect] {
         slots[slot].entry!.leases -= 1
-        if slots[slot].entry!.leases == 0 { rest(slot, at: now) }
+        if slots[slot].entry!.leases == 0 { becameUnused(slot, at: now) }
         return takeEffects()
     }
 
@@ -133,12 +133,12 @@ nonisolated struct FluxFamilyMachine<Key: Hashable, Member, Visitor, Closer> {
         switch result {
         case .success(let member):
             slots[slot].entry!.member = member
-            open(slot) { $0.rest(slot, at: now) }
+            open(slot) { $0.becameUnused(slot, at: now) }
         case .failure(let error):
             let entry = remove(slot)
             // Even if no visitor waits any more: the error is the user's, and must be released outside the lock.
             effects.append(.refuse(Array(entry.visitors.values), error))
-            answer(entry.closers, .success(false))
+            answer(entry.closeWaiters, .success(false))
         }
         return takeEffects()
     }
@@ -165,17 +165,17 @@ nonisolated struct FluxFamilyMachine<Key: Hashable, Member, Visitor, Closer> {
             _ = remove(slot)
         } else {
             slots[slot].entry!.phase = .making
-            slots[slot].entry!.closers = [:]
+            slots[slot].entry!.closeWaiters = [:]
             effects.append(.make(slot, entry.key))
         }
-        answer(entry.closers, result)
+        answer(entry.closeWaiters, result)
         return takeEffects()
     }
 
     /// Records that the member of a slot could not be closed.
     mutating func kept(_ slot: Int, _ error: any Swift.Error, at now: Swift.Duration) -> [Effect] {
-        answer(slots[slot].entry!.closers, .failure(error))
-        slots[slot].entry!.closers = [:]
+        answer(slots[slot].entry!.closeWaiters, .failure(error))
+        slots[slot].entry!.closeWaiters = [:]
         open(slot) { $0.line(up: slot, behind: Self.failed, at: now) }
         return takeEffects()
     }
@@ -195,15 +195,15 @@ nonisolated struct FluxFamilyMachine<Key: Hashable, Member, Visitor, Closer> {
         return due
     }
 
-    /// Closes all members as soon as they are unused, and creates no more; returns the closer to be answered for each
+    /// Closes all members as soon as they are unused, and creates no more; returns the waiter to be answered for each
     /// key.
-    mutating func shutDown(_ closer: () -> Closer) -> ([(key: Key, closer: Closer)], [Effect]) {
-        var told: [(key: Key, closer: Closer)] = []
+    mutating func shutDown(_ waiter: () -> CloseWaiter) -> ([(key: Key, waiter: CloseWaiter)], [Effect]) {
+        var told: [(key: Key, waiter: CloseWaiter)] = []
         isShutDown = true
         for (key, slot) in index {
-            told.append((key, closer()))
+            told.append((key, waiter()))
             lastID += 1
-            slots[slot].entry!.closers[lastID] = told.last!.closer
+            slots[slot].entry!.closeWaiters[lastID] = told.last!.waiter
             let visitors = Array(slots[slot].entry!.visitors.values)
             slots[slot].entry!.visitors = [:]
             if !visitors.isEmpty { effects.append(.turnAway(visitors, key)) }
@@ -246,22 +246,22 @@ nonisolated struct FluxFamilyMachine<Key: Hashable, Member, Visitor, Closer> {
         return entry
     }
 
-    /// Opens the member of a slot, and admits the visitors that wait; `rest` handles the member if there are none.
-    private mutating func open(_ slot: Int, _ rest: (inout Self) -> Void) {
+    /// Opens the member of a slot, and admits the visitors that wait; `ifUnused` handles the member if there are none.
+    private mutating func open(_ slot: Int, _ ifUnused: (inout Self) -> Void) {
         slots[slot].entry!.phase = .open
         openCount += 1
         // Before any visitor is admitted, because it would otherwise see more open members than the limit allows.
         keepToLimit()
         let visitors = slots[slot].entry!.visitors
-        if visitors.isEmpty { return rest(&self) }
+        if visitors.isEmpty { return ifUnused(&self) }
         slots[slot].entry!.visitors = [:]
         slots[slot].entry!.leases = visitors.count
         effects.append(.admit(Array(visitors.values), slot))
     }
 
     /// Handles a member that is no longer in use.
-    private mutating func rest(_ slot: Int, at now: Swift.Duration) {
-        if idle == .zero || !slots[slot].entry!.closers.isEmpty { return beginClosing(slot) }
+    private mutating func becameUnused(_ slot: Int, at now: Swift.Duration) {
+        if idle == .zero || !slots[slot].entry!.closeWaiters.isEmpty { return beginClosing(slot) }
         line(up: slot, behind: Self.unused, at: now)
         keepToLimit()
     }
@@ -298,8 +298,8 @@ nonisolated struct FluxFamilyMachine<Key: Hashable, Member, Visitor, Closer> {
         effects.append(.close(slot, slots[slot].entry!.key))
     }
 
-    private mutating func answer(_ closers: [UInt64: Closer], _ result: Swift.Result<Bool, any Swift.Error>) {
-        if !closers.isEmpty { effects.append(.answer(Array(closers.values), result)) }
+    private mutating func answer(_ closeWaiters: [UInt64: CloseWaiter], _ result: Swift.Result<Bool, any Swift.Error>) {
+        if !closeWaiters.isEmpty { effects.append(.answer(Array(closeWaiters.values), result)) }
     }
 }
 

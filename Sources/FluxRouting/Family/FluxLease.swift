@@ -30,7 +30,7 @@ nonisolated public final class FluxLease<Member: Sendable>: Sendable {
         // The lease may be deallocated inside `handle(action:)`. The member is released first, because `releasing` may
         // let the family create another one at once.
         FluxPureCode.after { [kept, releasing] in
-            kept.letGo()
+            kept.releaseMember()
             if isFirst { releasing() }
         }
     }
@@ -52,7 +52,7 @@ nonisolated private final class FluxLeased<Member: Sendable>: Sendable {
 
     init(_ member: Member) { self.member = FluxLock(member) }
 
-    func letGo() {
+    func releaseMember() {
         var gone: Member?
         // Released outside the lock, but before this function returns.
         member.withLock { swap(&$0, &gone) }

@@ -14,10 +14,10 @@ import Testing
         #expect(try answer.give(.failure(Broken())).get() == 1)
         #expect(try answer.give(.success(2)).get() == 1)
         #expect(try await answer.wait() == 1)
-        #expect(!answer.mark.isVoid)
+        #expect(!answer.validity.isVoid)
         let late = FluxLoadPromise<Int>()
         late.give(.failure(Broken()))
-        #expect(late.mark.isVoid)
+        #expect(late.validity.isVoid)
         late.give(.success(1))
         await #expect(throws: Broken.self) { try await late.wait() }
     }
@@ -35,18 +35,18 @@ import Testing
             } else {
                 await #expect(throws: CancellationError.self) { try await waiting.value }
             }
-            #expect(answer.mark.isVoid != isAnswered)
+            #expect(answer.validity.isVoid != isAnswered)
         }
     }
 
     @Test func `A voided load voids its parts, and a voided part does not void the load`() {
         let whole = FluxLoadPromise<Int>()
-        let part = FluxLoadPromise<Int>(partOf: whole.mark)
-        let other = FluxLoadPromise<Int>(partOf: whole.mark)
+        let part = FluxLoadPromise<Int>(partOf: whole.validity)
+        let other = FluxLoadPromise<Int>(partOf: whole.validity)
         part.give(.failure(Broken()))
-        #expect(!whole.mark.isVoid && !other.mark.isVoid)
+        #expect(!whole.validity.isVoid && !other.validity.isVoid)
         whole.give(.failure(Broken()))
-        #expect(other.mark.isVoid)
+        #expect(other.validity.isVoid)
     }
 
     /// Whichever answer wins, every caller sees it, and what was read is void exactly if that answer is not the load's.
@@ -59,7 +59,7 @@ import Testing
                 seen.record((try? counts.get()) ?? 0)
             }
             #expect(Set(seen.values).count == 1)
-            #expect(answer.mark.isVoid == (seen.values[0] == 0))
+            #expect(answer.validity.isVoid == (seen.values[0] == 0))
         }
     }
 }

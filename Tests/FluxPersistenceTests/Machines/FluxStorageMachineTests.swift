@@ -65,13 +65,13 @@ import Testing
         #expect(machine.it.hold("a") == false)
         #expect(machine.it.wait(for: .load, 10) == nil)
         #expect(machine.it.wait(for: .room, 10) == nil)
-        #expect(machine.it.letGo {} == false)
+        #expect(machine.it.noteRelease {} == false)
         #expect(machine.it.open().finish == nil)
     }
 
     @Test func `A store that is released while loading ends with the load`() {
         let machine = Self.loading()
-        #expect(machine.it.letGo {} == true)
+        #expect(machine.it.noteRelease {} == true)
         #expect(machine.it.hold("a") == true, "what is on its way still counts")
         #expect(machine.it.end(.empty, number: 0, snapshot: nil) == ["a"])
         #expect(machine.it.open().finish != nil)
@@ -79,7 +79,7 @@ import Testing
 
     @Test func `A store released with nothing pending has no failure, but cannot save a later change`() {
         let machine = Self.state()
-        #expect(machine.it.letGo {} == false)
+        #expect(machine.it.noteRelease {} == false)
         #expect(machine.it.hasGone && machine.it.failure(upTo: machine.it.last) == nil)
         #expect(machine.it.note(nil) == false)
         #expect(machine.it.failure(upTo: machine.it.last) != nil, "what came then is saved by nobody")

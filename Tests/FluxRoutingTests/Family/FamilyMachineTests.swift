@@ -34,8 +34,8 @@ import Testing
             case .admit(let visitors, let slot): "admit \(visitors.sorted()) to \(machine.it.member(of: slot)!)"
             case .refuse(let visitors, let error): "refuse \(visitors.sorted()): \(error)"
             case .turnAway(let visitors, let key): "turn away \(visitors.sorted()) from \(key)"
-            case .answer(let closers, .success(let isClosed)): "answer \(closers.sorted()): \(isClosed)"
-            case .answer(let closers, .failure(let error)): "answer \(closers.sorted()): \(error)"
+            case .answer(let waiters, .success(let isClosed)): "answer \(waiters.sorted()): \(isClosed)"
+            case .answer(let waiters, .failure(let error)): "answer \(waiters.sorted()): \(error)"
             case .sleep: "sleep"
             case .end: "end"
             }
