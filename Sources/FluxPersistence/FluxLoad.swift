@@ -26,7 +26,7 @@ nonisolated extension FluxStorage {
             do {
                 await FluxUnwritten.settle(at: place, before: rank)
                 try _Concurrency.Task.checkCancellation()
-                let contents = try await FluxUnwritten.run(rank, as: answer.validity) { try await log.current?.load() }
+                let contents = try await FluxUnwritten.run(rank, as: answer.flag) { try await log.current?.load() }
                 guard let contents, let initialState = start.withLock({ $0 }) else { return }
                 answer.give(.success(try FluxRecovery(contents, initialState: initialState)))
             } catch {
@@ -54,12 +54,12 @@ nonisolated extension FluxStorage {
 /// | an error          | the load, or its time limit          | is void       |
 /// | CancellationError | the waiting task, if it is cancelled | is void       |
 nonisolated final class FluxLoadPromise<Value: Sendable>: Sendable {
-    let validity: FluxLoadValidity
+    let flag: FluxCancellationFlag
     private let latch = FluxLatch()
     private let first = FluxLock<Swift.Result<Value, any Swift.Error>?>(nil)
 
     /// - Parameter whole: The load that this one is a part of, if any.
-    init(partOf whole: FluxLoadValidity? = nil) { validity = FluxLoadValidity(partOf: whole) }
+    init(partOf whole: FluxCancellationFlag? = nil) { flag = FluxCancellationFlag(partOf: whole) }
 
     /// Gives the answer, unless there already is one.
     ///
@@ -73,7 +73,7 @@ nonisolated final class FluxLoadPromise<Value: Sendable>: Sendable {
             return counting
         }
         // Before the latch opens, because the store then continues and can save.
-        if case .failure = counting { validity.void() }
+        if case .failure = counting { flag.void() }
         latch.open()
         return counting
     }
@@ -87,18 +87,18 @@ nonisolated final class FluxLoadPromise<Value: Sendable>: Sendable {
 
 /// Says whether a load is void: the store did not resume from it, so its result counts as not found.
 ///
-/// The task of the load carries it in its ``FluxUnwritten/Scope``, so that it also reaches a ``FluxFile`` inside
+/// The task of the load carries the flag in its ``FluxUnwritten/Scope``, so that it also reaches a ``FluxFile`` inside
 /// the user's own persistence.
-nonisolated final class FluxLoadValidity: Sendable {
+nonisolated final class FluxCancellationFlag: Sendable {
     private let isSet = FluxLock(false)
-    private let whole: FluxLoadValidity?
+    private let whole: FluxCancellationFlag?
 
-    init(partOf whole: FluxLoadValidity?) { self.whole = whole }
+    init(partOf whole: FluxCancellationFlag?) { self.whole = whole }
 
     var isVoid: Bool { isSet.withLock { $0 } || whole?.isVoid ?? false }
 
     func void() { isSet.withLock { $0 = true } }
 
     /// Whether both are parts of one load: the user's own persistence may load its file more than once.
-    func isPart(with other: FluxLoadValidity) -> Bool { whole != nil && whole === other.whole }
+    func isPart(with other: FluxCancellationFlag) -> Bool { whole != nil && whole === other.whole }
 }

@@ -21,11 +21,11 @@ nonisolated struct FluxUnwritten: Sendable {
     /// A load or a write of a store, for as long as the user's code runs for it.
     final class Scope: Sendable {
         let rank: Rank
-        /// The validity of the load; nil for a write.
-        let validity: FluxLoadValidity?
+        /// The flag of the load; nil for a write.
+        let flag: FluxCancellationFlag?
         private let hasEnded = FluxLock(false)
 
-        init(_ rank: Rank, _ validity: FluxLoadValidity?) { (self.rank, self.validity) = (rank, validity) }
+        init(_ rank: Rank, _ flag: FluxCancellationFlag?) { (self.rank, self.flag) = (rank, flag) }
 
         var isOver: Bool { hasEnded.withLock { $0 } }
 
@@ -89,9 +89,9 @@ nonisolated struct FluxUnwritten: Sendable {
 
     /// Runs the user's code for a store.
     static func run<Result>(
-        _ store: Rank, as validity: FluxLoadValidity? = nil, _ body: () async throws -> Result
+        _ store: Rank, as flag: FluxCancellationFlag? = nil, _ body: () async throws -> Result
     ) async rethrows -> Result {
-        let scope = Scope(store, validity)
+        let scope = Scope(store, flag)
         defer { scope.end() }
         return try await $scope.withValue(scope) { try await body() }
     }

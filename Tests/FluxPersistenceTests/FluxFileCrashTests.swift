@@ -88,13 +88,13 @@ import Testing
         static func run(
             _ text: String, on access: borrowing FluxFileAccess<String>, loads: Bool = true
         ) -> Bool {
-            if loads { _ = try? access.read(for: FluxLoadValidity(partOf: nil)) }
+            if loads { _ = try? access.read(for: FluxCancellationFlag(partOf: nil)) }
             return (try? access.write(text)) != nil
         }
 
         static func load(_ access: borrowing FluxFileAccess<String>) -> Found {
             do {
-                return try access.read(for: FluxLoadValidity(partOf: nil)).map { .state($0) } ?? .nothing
+                return try access.read(for: FluxCancellationFlag(partOf: nil)).map { .state($0) } ?? .nothing
             } catch {
                 return .refused
             }

@@ -145,7 +145,7 @@ import Testing
 
     @Test func `A load that is abandoned while it renames an unreadable file restores the name`() throws {
         folder.write(Array("garbage".utf8))
-        let load = FluxLoadValidity(partOf: nil)
+        let load = FluxCancellationFlag(partOf: nil)
         let system = FaultySystem(folder.state) { call, _ in
             if call == .rename { load.void() }
             return nil
@@ -285,8 +285,8 @@ import Testing
         let first = FluxFileAccess<String>(calls: FluxFileCalls(path: folder.state))
         try first.write("a")
         let second = FluxFileAccess<String>(calls: FluxFileCalls(path: folder.state))
-        let late = FluxLoadValidity(partOf: nil)
-        for load in [FluxLoadValidity(partOf: nil), late] { #expect(try second.read(for: load) == "a") }
+        let late = FluxCancellationFlag(partOf: nil)
+        for load in [FluxCancellationFlag(partOf: nil), late] { #expect(try second.read(for: load) == "a") }
         late.void()
         try second.write("b")
         #expect(folder.names == ["state"])

@@ -84,8 +84,8 @@ nonisolated public final class FluxFile<State: Sendable>: FluxPersistence {
         await FluxUnwritten.settle(at: place)
         try _Concurrency.Task.checkCancellation()
         // If a store gives up on the load, it continues from another state, so the file then counts as not read.
-        let answer = FluxLoadPromise<State?>(partOf: FluxUnwritten.running?.validity)
-        queue.async { answer.give(Swift.Result { try self.access.read(for: answer.validity) }) }
+        let answer = FluxLoadPromise<State?>(partOf: FluxUnwritten.running?.flag)
+        queue.async { answer.give(Swift.Result { try self.access.read(for: answer.flag) }) }
         return try await answer.wait()
     }
 

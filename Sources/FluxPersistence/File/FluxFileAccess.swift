@@ -15,7 +15,7 @@ nonisolated struct FluxFileAccess<State: Sendable>: ~Copyable, Sendable {
 
     // MARK: - Reading
 
-    func read(for load: FluxLoadValidity) throws -> State? {
+    func read(for load: FluxCancellationFlag) throws -> State? {
         // The load may have waited long for its turn. Once it is void, no file may be moved.
         if load.isVoid { throw _Concurrency.CancellationError() }
         try calls.checkPath()
@@ -29,7 +29,7 @@ nonisolated struct FluxFileAccess<State: Sendable>: ~Copyable, Sendable {
     }
 
     private func readStored(
-        for load: FluxLoadValidity, rounds: Int = 100
+        for load: FluxCancellationFlag, rounds: Int = 100
     ) throws(FluxFileError) -> (state: State, identity: FluxFileCalls.Identity)? {
         guard try place() != nil else { return nil }
         let file = try calls.withFile(calls.path, for: .reading) { descriptor throws(FluxFileError) in
@@ -57,7 +57,7 @@ nonisolated struct FluxFileAccess<State: Sendable>: ~Copyable, Sendable {
     /// Renames a file that a load could not read and returns the new name; nil: another file or none is in its place by
     /// now, or the load is void.
     private func keepAside(
-        _ read: FluxFileCalls.Identity, for load: FluxLoadValidity
+        _ read: FluxFileCalls.Identity, for load: FluxCancellationFlag
     ) throws(FluxFileError) -> String? {
         var name: String?
         do throws(FluxFileError) {
@@ -258,7 +258,7 @@ nonisolated enum FluxFileKnown: Sendable {
     /// writer's.
     case file(FluxFileCalls.Identity?)
     /// The file that a load has found; once the load is void, `before` counts.
-    indirect case found(FluxFileCalls.Identity?, by: FluxLoadValidity, before: FluxFileKnown)
+    indirect case found(FluxFileCalls.Identity?, by: FluxCancellationFlag, before: FluxFileKnown)
 
     /// The case that counts now.
     var valid: FluxFileKnown {
@@ -267,7 +267,7 @@ nonisolated enum FluxFileKnown: Sendable {
     }
 
     /// What was known before a load, and before the earlier loads that are part of the same whole.
-    func before(_ load: FluxLoadValidity) -> FluxFileKnown {
+    func before(_ load: FluxCancellationFlag) -> FluxFileKnown {
         guard case .found(_, let earlier, let before) = self, earlier.isPart(with: load) else { return valid }
         return before
     }

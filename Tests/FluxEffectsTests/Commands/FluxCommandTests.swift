@@ -55,6 +55,29 @@ import Testing
         }
     }
 
+    struct CancelAll: FluxCommand {
+        func execute(state: Feed, dependency: Void) async throws {}
+    }
+
+    struct Hold: FluxCommand {
+        let page: Int
+        func execute(state: Feed, dependency: Server) async throws -> [Int] { try await dependency.page(page, state) }
+        func reduce(state: inout Feed, output: [Int]) { state.items += output }
+    }
+
+    @Test func `A command that replaces all others cancels what is in flight, and then nothing dispatches any more`()
+        async
+    {
+        let (store, server) = (FluxStore(initialState: Feed(), dispatcher: nil), Server())
+        let rules = FluxRules<any FluxEvent>([.unique(cancelling: .earlier, when: { fired, _ in fired is CancelAll })])
+        let tasks = [-1, -2, -3].map { store.run(Hold(page: $0), dependency: server, rules: rules) }
+        await server.calls.count(3)
+        #expect(await store.run(CancelAll(), rules: rules).outcome.isCompleted)
+        server.gate.open()
+        for task in tasks { #expect(await task.outcome.isCancelled) }
+        #expect(store.state.items.isEmpty)
+    }
+
     @Test func `An observer that keeps the actions of a command does not keep its dependency`() async {
         final class Keeping: FluxStoreObserver {
             let changes = Recorder<FluxChange<Feed>>()

@@ -14,10 +14,10 @@ import Testing
         #expect(try answer.give(.failure(Broken())).get() == 1)
         #expect(try answer.give(.success(2)).get() == 1)
         #expect(try await answer.wait() == 1)
-        #expect(!answer.validity.isVoid)
+        #expect(!answer.flag.isVoid)
         let late = FluxLoadPromise<Int>()
         late.give(.failure(Broken()))
-        #expect(late.validity.isVoid)
+        #expect(late.flag.isVoid)
         late.give(.success(1))
         await #expect(throws: Broken.self) { try await late.wait() }
     }
@@ -35,18 +35,18 @@ import Testing
             } else {
                 await #expect(throws: CancellationError.self) { try await waiting.value }
             }
-            #expect(answer.validity.isVoid != isAnswered)
+            #expect(answer.flag.isVoid != isAnswered)
         }
     }
 
     @Test func `A voided load voids its parts, and a voided part does not void the load`() {
         let whole = FluxLoadPromise<Int>()
-        let part = FluxLoadPromise<Int>(partOf: whole.validity)
-        let other = FluxLoadPromise<Int>(partOf: whole.validity)
+        let part = FluxLoadPromise<Int>(partOf: whole.flag)
+        let other = FluxLoadPromise<Int>(partOf: whole.flag)
         part.give(.failure(Broken()))
-        #expect(!whole.validity.isVoid && !other.validity.isVoid)
+        #expect(!whole.flag.isVoid && !other.flag.isVoid)
         whole.give(.failure(Broken()))
-        #expect(other.validity.isVoid)
+        #expect(other.flag.isVoid)
     }
 
     /// Whichever answer wins, every caller sees it, and what was read is void exactly if that answer is not the load's.
@@ -59,7 +59,7 @@ import Testing
                 seen.record((try? counts.get()) ?? 0)
             }
             #expect(Set(seen.values).count == 1)
-            #expect(answer.validity.isVoid == (seen.values[0] == 0))
+            #expect(answer.flag.isVoid == (seen.values[0] == 0))
         }
     }
 }
