@@ -19,7 +19,8 @@
 ///     several stores share the selector.
 ///   - compute: Computes the value; not called while a value for equal inputs is kept.
 /// - Returns: A function from the state to the value.
-/// - Complexity: O(*n*) comparisons per use for *n* values kept.
+/// - Complexity: O(*n*) comparisons per use for *n* values kept. Each use reads the inputs, so a selector that is an
+///   input of others is used once for each way that leads to it.
 nonisolated public func fluxSelector<State, each Input: Equatable & Sendable, Value: Sendable>(
     _ input: repeat @escaping @Sendable (State) -> each Input,
     capacity: Int = 1,

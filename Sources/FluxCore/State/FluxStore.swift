@@ -21,7 +21,8 @@ nonisolated public final class FluxStore<State: FluxState>: FluxSource {
     /// - Parameters:
     ///   - initialState: The state before the first action.
     ///   - dispatcher: The dispatcher from which the store receives actions of type `State.Action`, starting with those
-    ///     dispatched after this returns. With nil, the store receives only actions dispatched to the store itself.
+    ///     dispatched after this returns; the store keeps it alive. With nil, the store receives only actions
+    ///     dispatched to the store itself.
     ///   - prepare: Receives the handle before the store is attached. An observer added here misses no action.
     /// - Complexity: O(1), amortised.
     @inlinable public init(
