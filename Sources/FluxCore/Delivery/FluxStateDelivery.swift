@@ -58,7 +58,9 @@ import Dispatch
     }
 }
 
-/// What delivers to a subscription: a delivery or, for the plain mailbox of a store, the store's handle.
+/// What a subscription leaves when it ends: its delivery or, for the plain mailbox, the store's handle.
+///
+/// The plain mailbox gets its delivery with the first change.
 @usableFromInline nonisolated protocol FluxDeliverer: AnyObject, Sendable {
     /// Removes a subscription.
     func leave(_ id: UInt64)

@@ -43,7 +43,7 @@ import Synchronization
 
     @usableFromInline override func finish() async { await deliverer.withLock { $0 }?.waitForCall() }
 
-    /// Releases the handler and the delivery; called once this is out of the mailbox.
+    /// Releases the handler and the deliverer; called once this is out of the mailbox.
     @inlinable func retire() {
         handler = nil
         // Released outside the lock.

@@ -197,11 +197,11 @@ nonisolated struct FluxFamilyMachine<Key: Hashable, Member, Visitor, CloseWaiter
 
     /// Closes all members as soon as they are unused, and creates no more; returns the waiter to be answered for each
     /// key.
-    mutating func shutDown(_ waiter: () -> CloseWaiter) -> ([(key: Key, waiter: CloseWaiter)], [Effect]) {
+    mutating func shutDown(_ makeWaiter: () -> CloseWaiter) -> ([(key: Key, waiter: CloseWaiter)], [Effect]) {
         var told: [(key: Key, waiter: CloseWaiter)] = []
         isShutDown = true
         for (key, slot) in index {
-            told.append((key, waiter()))
+            told.append((key, makeWaiter()))
             lastID += 1
             slots[slot].entry!.closeWaiters[lastID] = told.last!.waiter
             let visitors = Array(slots[slot].entry!.visitors.values)

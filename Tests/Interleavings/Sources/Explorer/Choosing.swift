@@ -144,7 +144,7 @@ final class ByPriority: Choosing {
             priorities[straight.number] = lowest
         }
         count += 1
-        // A thread that tries again and again would keep one of a lower priority from running forever.
+        // Otherwise a thread that tries again and again could keep those of lower priority waiting forever.
         if count > 2_000 { return ready[Int(random.next() % UInt64(ready.count))] }
         return ready.max { priorities[$0.number]! < priorities[$1.number]! }!
     }
