@@ -106,16 +106,6 @@ import Testing
         #expect(other.entries.count == 2)
     }
 
-    /// Keeps the canary of its last action.
-    struct Keeping: FluxState {
-        struct Action: FluxAction { var canary: Canary? }
-        var canary: Canary?
-        mutating func handle(action: Action) -> Keeping? {
-            canary = action.canary
-            return self
-        }
-    }
-
     @Test func `A released history releases the states that it kept, although its store lives on`() {
         let store = FluxStore(initialState: Keeping(), dispatcher: nil)
         let (early, late) = (Gate(), Gate())

@@ -103,15 +103,6 @@ private struct Optionals: FluxState {
         withExtendedLifetime((box, kept.current)) {}
     }
 
-    struct Keeping: FluxState {
-        struct Action: FluxAction { var canary: Canary? }
-        var canary: Canary?
-        mutating func handle(action: Action) -> Keeping? {
-            canary = action.canary
-            return self
-        }
-    }
-
     @Test func `Middleware runs before and after an action, which is applied once next returns`() {
         let seen = Recorder<[Int]>()
         dispatcher.add(

@@ -33,11 +33,13 @@ public final class ScenarioClock: Clock, @unchecked Sendable {
 
     /// Creates a clock.
     ///
-    /// - Parameter isStopped: Whether a sleep ends only when its task is cancelled.
+    /// - Parameter isStopped: Whether the time stands still: a sleep ends only if it has no duration, or its task is
+    ///   cancelled.
     public init(isStopped: Bool = false) { self.isStopped = isStopped }
 
     /// Sleeps until the explorer ends the sleep, or the task is cancelled.
     public func sleep(until deadline: Instant, tolerance: Duration?) async throws {
+        if isStopped && deadline <= now { return }
         let sleeper = Sleeper()
         await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in

@@ -5,10 +5,7 @@ open class Shared: @unchecked Sendable {
     /// The thread that holds it, if it is a lock that is taken.
     ///
     /// A static lock that was taken when a run failed is free in the next run.
-    final var owner: VirtualThread? {
-        get { ownedRun == Explorer.shared.runNumber ? holder : nil }
-        set { (holder, ownedRun) = (newValue, Explorer.shared.runNumber) }
-    }
+    final var owner: VirtualThread?
     /// Where the owner took it.
     final var takenAt: Place?
     /// Whether the object that it belongs to has been released.
@@ -17,15 +14,12 @@ open class Shared: @unchecked Sendable {
     final let number: Int
     /// The threads that used it in the last run in which it was used, one bit each.
     private final var visitors: UInt64 = 0
-    private final var visitedRun = -1
-    private final var holder: VirtualThread?
-    /// The run in which the holder took it.
-    private final var ownedRun = -1
+    private final var visitedRun: Int
 
     /// Creates an object and adds it to the current run, if there is one.
     public init() {
         let explorer = Explorer.shared
-        number = explorer.register()
+        (number, visitedRun) = (explorer.register(), explorer.runNumber)
         if explorer.isUnderWay { explorer.objects.append(self) }
     }
 
@@ -39,7 +33,8 @@ open class Shared: @unchecked Sendable {
     public final func end() { isGone = true }
 
     final func visit(_ thread: VirtualThread) {
-        if visitedRun != Explorer.shared.runNumber { (visitedRun, visitors) = (Explorer.shared.runNumber, 0) }
+        let run = Explorer.shared.runNumber
+        if visitedRun != run { (visitedRun, visitors, owner) = (run, 0, nil) }
         visitors |= 1 << UInt64(truncatingIfNeeded: thread.number & 63)
     }
 

@@ -12,11 +12,15 @@ enum Random {
         case latestFromCurrent, unsubscribe, read, watch
     }
 
+    /// Returns what each thread does, for the title of a scenario.
+    static func title(_ threads: [[some RawRepresentable<String>]]) -> String {
+        threads.map { $0.map(\.rawValue).joined(separator: ", ") }.joined(separator: " | ")
+    }
+
     private static func scenario(_ seed: UInt64) -> Scenario {
         var chance = Chance(seed)
         let threads = (0..<2).map { _ in chance.some(2 + chance.number(below: 2)) as [Step] }
-        let title = threads.map { $0.map(\.rawValue).joined(separator: ", ") }.joined(separator: " | ")
-        return Scenario("random-\(seed)", title) { scene in
+        return Scenario("random-\(seed)", title(threads)) { scene in
             let world = World(scene, isMoving: threads.joined().contains { $0 == .detach || $0 == .attach })
             for (thread, steps) in threads.enumerated() {
                 scene.thread("\(thread)") {

@@ -57,7 +57,7 @@ enum RandomEvents {
             + (isFlushed ? ["flush"] : [])
         let title =
             "[\((rules.map(\.rawValue) + extras).joined(separator: ", "))] "
-            + threads.map { $0.map(\.rawValue).joined(separator: ", ") }.joined(separator: " | ")
+            + Random.title(threads)
         let scheduled = rules
         return Scenario("random-events-\(seed)", title) { scene in
             let world = World(scene, scheduled, isKeeping: isKeeping)

@@ -20,7 +20,7 @@ enum RandomReplicas {
         let title =
             "[a snapshot every \(snapshots), a checksum every \(checks)\(isFaulty ? ", faults" : "")"
             + (isTimed ? ", time limits] " : "] ")
-            + nodes.map { $0.map(\.rawValue).joined(separator: ", ") }.joined(separator: " | ")
+            + Random.title(nodes)
         return Scenario("random-replicas-\(seed)", title) { scene in
             let log = FailingLog(FluxTestLog(seed: seed, faults: isFaulty ? .many : .none))
             let world = World(scene, log, snapshots, checks, isTimed)
@@ -58,7 +58,7 @@ private final class World: @unchecked Sendable {
     private func join(isTimed: Bool) async throws -> FluxReplica<Log> {
         let replica = try await FluxReplica.joined(
             log: log, initialState: Log(), coding: coding, checkEvery: checks, snapshotEvery: snapshots, backoff: .none,
-            clock: isTimed ? ScenarioClock() : Patient())
+            clock: ScenarioClock(isStopped: !isTimed))
         replicas.append(replica)
         return replica
     }
@@ -190,16 +190,5 @@ private final class FailingLog: FluxSharedLog, @unchecked Sendable {
 
     func trim(through position: UInt64) async throws(FluxSharedLogError) {
         try await call { () async throws(FluxSharedLogError) in try await log.trim(through: position) }
-    }
-}
-
-/// A clock on which no time limit is ever reached, and a pause of zero is over at once.
-private struct Patient: Clock {
-    private let clock = ScenarioClock(isStopped: true)
-    var now: ScenarioClock.Instant { clock.now }
-    var minimumResolution: Duration { clock.minimumResolution }
-
-    func sleep(until deadline: ScenarioClock.Instant, tolerance: Duration?) async throws {
-        if deadline > now { try await clock.sleep(until: deadline, tolerance: tolerance) }
     }
 }
