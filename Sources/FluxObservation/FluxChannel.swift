@@ -108,6 +108,8 @@ nonisolated struct FluxWaiting<Element: Sendable>: Sendable {
     /// Takes the first element, in amortised constant time.
     @inlinable mutating func popFirst() -> Element? {
         if older.isEmpty {
+            // Nothing to reverse.
+            if newer.count < 2 && older.capacity == 0 { return newer.popLast() }
             swap(&older, &newer)
             older.reverse()
             if newer.capacity > (1 << 19) / MemoryLayout<Element>.stride { newer = [] }
@@ -138,7 +140,7 @@ nonisolated final class FluxChannel<Element: Sendable>: FluxReceiverDelivery, Fl
     }
 
     /// Takes the next element; waits for it if there is none.
-    @inline(__always) func next(isolation actor: isolated (any _Concurrency.Actor)?) async -> FluxTaken<Element> {
+    @inline(__always) nonisolated(nonsending) func next() async -> FluxTaken<Element> {
         if let taken = lock.withLock({ $0.take() }) {
             if !_Concurrency.Task.isCancelled { return taken }
             cancel()
@@ -183,8 +185,8 @@ nonisolated struct FluxSignal: Sendable {
     private let channel = FluxChannel<Void>(.latest)
 
     /// Waits until there is something new; returns false if the channel is over.
-    @usableFromInline func isDue(isolation actor: isolated (any _Concurrency.Actor)?) async -> Bool {
-        if case .element = await channel.next(isolation: actor) { true } else { false }
+    @usableFromInline nonisolated(nonsending) func isDue() async -> Bool {
+        if case .element = await channel.next() { true } else { false }
     }
 
     func tell() { channel.settle { _ = $0.push(()) } }

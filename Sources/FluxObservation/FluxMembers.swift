@@ -22,8 +22,8 @@ where Group.State == [Key: Member] {
     /// Without the spread, another change could make up for the stamp that a removed member takes with it.
     @inlinable var stamp: UInt64 {
         for _ in 0..<8 {
-            let changes = group.stamp
-            let sum = group.state.values.reduce(changes &* 0x9E37_79B9_7F4A_7C15) { $0 &+ source($1).stamp }
+            let (changes, members) = (group.stamp, members)
+            let sum = members.values.reduce(changes &* 0x9E37_79B9_7F4A_7C15) { $0 &+ source($1).stamp }
             // The group did not change meanwhile, so these are the members that were counted.
             if group.stamp == changes { return sum }
         }
@@ -32,7 +32,14 @@ where Group.State == [Key: Member] {
         return .random(in: 0...(.max))
     }
 
-    @usableFromInline var stores: [FluxStoreInfo] { group.stores + group.state.values.flatMap { source($0).stores } }
+    @usableFromInline var stores: [FluxStoreInfo] { group.stores + members.values.flatMap { source($0).stores } }
+
+    /// The current members; one that goes meanwhile, an object of the user, is released once no lock is held.
+    @inlinable var members: [Key: Member] {
+        let members = group.state
+        FluxPureCode.after { withExtendedLifetime(members) {} }
+        return members
+    }
 
     /// Captures the states of the members at the moment of the cut.
     @inlinable

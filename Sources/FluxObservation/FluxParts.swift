@@ -195,6 +195,7 @@ nonisolated extension FluxSource {
                     return select(state)
                 })
         else {
+            // The old value waits too, even if the handler does not want it: it must not be released under the lock.
             return watch(
                 select, by: isSame, delivery, on: queue, startingWithCurrent: startingWithCurrent, { $1 }, handler)
         }

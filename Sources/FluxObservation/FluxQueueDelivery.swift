@@ -81,32 +81,36 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling,
         }
 
         /// Keeps an element; returns whether the delivery needs a turn, and whether there are elements to release.
-        @inlinable mutating func put(_ element: Value) -> (isDue: Bool, hasGone: Bool) {
+        @inlinable @inline(__always) mutating func put(_ element: Value) -> (isDue: Bool, hasGone: Bool) {
             var element = element
-            if isEnded {
-                // An element that follows one without room, before the error is delivered, counts as dropped too.
-                if case .failing = bound, dropped > 0, handler != nil { dropped += 1 }
-                gone.append(element)
-                return (false, true)
-            }
-            if waiting.count >= room {
-                // The newest takes the number of the one that it replaces: a task that waits for
-                // that one waits for this one.
-                if case .latest = bound { last -= 1 } else { dropped += 1 }
-                switch bound {
-                case .oldest:
-                    gone.append(element)
-                    return (false, true)
-                case .failing(_, let error):
-                    gone.append(element)
-                    (element, isEnded) = (error, true)
-                case .none, .latest, .newest: if let first = waiting.popFirst() { gone.append(first) }
-                }
-            }
+            if (isEnded || waiting.count >= room) && !makeRoom(for: &element) { return (false, true) }
             waiting.append(element)
             last += 1
             defer { if phase == .idle { phase = .scheduled } }
             return (phase == .idle, !gone.isEmpty)
+        }
+
+        /// Makes room for an element, which it may replace by the error; returns false if the element is dropped.
+        @inlinable @inline(never) mutating func makeRoom(for element: inout Value) -> Bool {
+            if isEnded {
+                // An element that follows one without room, before the error is delivered, counts as dropped too.
+                if case .failing = bound, dropped > 0, handler != nil { dropped += 1 }
+                gone.append(element)
+                return false
+            }
+            // The newest takes the number of the one that it replaces: a task that waits for
+            // that one waits for this one.
+            if case .latest = bound { last -= 1 } else { dropped += 1 }
+            switch bound {
+            case .oldest:
+                gone.append(element)
+                return false
+            case .failing(_, let error):
+                gone.append(element)
+                (element, isEnded) = (error, true)
+            case .none, .latest, .newest: if let first = waiting.popFirst() { gone.append(first) }
+            }
+            return true
         }
 
         /// Advances the drain, at its start and after each batch: takes the next batch, unless
@@ -156,12 +160,12 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling,
 
     @usableFromInline let lock: FluxLock<Machine>
     @usableFromInline let turns: FluxTurns
-    /// Whether no further call is decided on, even for elements already taken for delivery.
-    @usableFromInline let isCancelled = Synchronization.Atomic<Bool>(false)
     /// How many batches a turn delivers at most; with `latest` on a user's queue, one per turn of that queue.
     @usableFromInline let limit: Int
     /// Does a job in the code specialised by the module that created the delivery.
     private let work: @Sendable (FluxQueueDelivery, Job) -> Bool
+    /// Whether no further call is decided on, even for elements already taken for delivery.
+    @usableFromInline let isCancelled = Synchronization.Atomic<Bool>(false)
 
     /// Creates a delivery to a handler.
     ///
@@ -243,17 +247,17 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling,
 
     @inlinable func end(dropping isDropping: Bool) {
         let (gone, waiters) = lock.withLock { machine in
-            let old = (machine.waiting, machine.handler)
+            let none = FluxWaiting<Value>()
+            let old = (isDropping ? Swift.exchange(&machine.waiting, with: none) : none, machine.handler)
             var waiters: ArraySlice<(latch: FluxLatch, number: Int)> = []
             machine.isEnded = true
-            if isDropping { machine.waiting = FluxWaiting() }
             if machine.waiting.count == 0 { machine.handler = nil }
             // Opened now: no task may wait for a queue that may never run.
             if machine.waiting.count == 0 && machine.phase != .draining { swap(&waiters, &machine.waiters) }
             return (old, waiters)
         }
-        for (latch, _) in waiters { latch.open() }
-        FluxPureCode.after { withExtendedLifetime(gone) {} }
+        // A token that is released while a lock is held ends its delivery there.
+        FluxPureCode.after { withExtendedLifetime(gone) { for (latch, _) in waiters { latch.open() } } }
     }
 
     /// A token that ends the delivery when the token is released.

@@ -50,7 +50,7 @@ nonisolated public struct FluxStates<Element: Sendable, Failure: Swift.Error>: A
             // Otherwise an optimising compiler may release `feed` after its last use, and end the subscription.
             defer { withExtendedLifetime(feed) {} }
             guard let signal = feed.signal else { return try await nextOfChannel(isolation: actor) }
-            while await signal.due.isDue(isolation: actor) {
+            while await signal.due.isDue() {
                 // Nil if the signalled state was already read together with the one before, or
                 // counts as equal to the last one.
                 if let state = signal.newest.after(&revision) { return state }
@@ -66,7 +66,7 @@ nonisolated public struct FluxStates<Element: Sendable, Failure: Swift.Error>: A
             isolation actor: isolated (any _Concurrency.Actor)?
         ) async throws(Failure) -> Element? {
             while let channel = feed.channel {
-                switch await channel.next(isolation: actor) {
+                switch await channel.next() {
                 case .element(let element): if feed.distinct?.isChange(to: element) != false { return element }
                 case .end(let error): if let error = error as? Failure { throw error } else { return nil }
                 }

@@ -165,9 +165,9 @@ nonisolated final class FluxViewReach<Value: Sendable>: Sendable {
     /// Brings the value up to date with the sources, if the view still exists.
     func bringUp() {
         var spent: [Any] = []
-        // Pauses no dispatcher, but puts off the end of views: an object released under this lock may be the last to
-        // keep this view, whose end takes the lock too.
-        let compute = core.withLock { core in FluxDispatcher.paused([]) { core?.cut(&spent) } }
+        // Pauses no dispatcher, but puts off releases and the end of views: an object released under this lock may be
+        // the last to keep this view, whose end takes the lock too.
+        let compute = FluxDispatcher.paused([]) { core.withLock { core in core?.cut(&spent) } }
         withExtendedLifetime(spent) { compute?() }
     }
 }

@@ -108,8 +108,15 @@ nonisolated final class FluxViewSources: Sendable {
         if !isFixed {
             let (places, cut) = (FluxPlaces(of: stores()), FluxCut())
             spent((places, cut))
-            let number = cuts.withLock { $0.take(cut, places, read) }
-            return places.include(stores(), cut.found.places) ? number : nil
+            // Compared while the dispatchers are paused: a store that moves later was read where it had been.
+            var haveStayed = true
+            let number = cuts.withLock { cuts in
+                cuts.take(cut, places) { cut in
+                    read(cut)
+                    haveStayed = cut.found.places.allSatisfy(\.isSame)
+                }
+            }
+            return haveStayed && places.include(known(), cut.found.places) ? number : nil
         }
         // Released outside the lock, together with the readings.
         let shared = isShared ? FluxCut() : nil
@@ -160,14 +167,16 @@ nonisolated private struct FluxPlaces {
     /// Whether no store has moved since.
     var hold: Bool { places.allSatisfy(\.isSame) }
 
-    /// Whether the stores known before the cut or found in it have not moved, and the
-    /// dispatchers of all stores were paused.
+    /// Whether the stores known before the cut have not moved, and the dispatchers of all stores were paused.
     ///
-    /// For any other store that has left its dispatcher, that dispatcher is unknown, and the result is false.
+    /// A store found in the cut at one of these places was on a paused dispatcher, and may have moved since. For any
+    /// other store that has left its dispatcher, that dispatcher is unknown, and the result is false.
     func include(_ stores: [FluxStoreInfo], _ found: [FluxPlace]) -> Bool {
-        let known = Dictionary((places + found).map { ($0.store, $0) }) { first, _ in first }
+        let before = Dictionary(places.map { ($0.store, $0) }) { first, _ in first }
+        let others = found.filter { before[$0.store]?.number != $0.number }
+        let known = before.merging(others.map { ($0.store, $0) }) { first, _ in first }
         let stopped = Swift.Set(dispatchers.map(ObjectIdentifier.init))
-        return (stores + found.map(\.store)).allSatisfy { store in
+        return (stores + others.map(\.store)).allSatisfy { store in
             // Read before the place is compared, so it belongs to this place or to an earlier one.
             let dispatcher = store.dispatcher
             if let place = known[store] {

@@ -1,7 +1,3 @@
-#if canImport(FluxCore)
-    import FluxCore
-#endif
-
 /// A place that a state is loaded from once and saved to whenever it has changed.
 ///
 /// ```swift
@@ -26,7 +22,8 @@ nonisolated public protocol FluxPersistence<State>: Sendable {
     /// state as saved.
     ///
     /// - Returns: The state; nil if none has been saved yet.
-    /// - Throws: The error that prevented reading.
+    /// - Throws: The error that prevented reading. The store's next change is then saved, and replaces what could not be
+    ///   read, unless the error is a ``FluxPermanentError``.
     func load() async throws -> State?
 
     /// Replaces the state that was saved last.

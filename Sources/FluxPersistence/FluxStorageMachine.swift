@@ -1,7 +1,3 @@
-#if canImport(FluxCore)
-    import FluxCore
-#endif
-
 /// A pure state machine: the changes held back until the load has ended, the pending writes, and the waiting tasks.
 ///
 /// One write runs at a time. Every change that was noted has a number, and a write covers all numbers up to one. A

@@ -184,7 +184,10 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
                 }
                 throw FluxSharedLogError.unavailable("the log ended the reading without an error")
             } catch {
-                perform { $0.readingEnded(error, &$1) }
+                // Described with no lock held: a description is code of the user.
+                let isKnown = error is FluxSharedLogError || error is FluxReplicaDivergence
+                let reason = isKnown ? error : FluxSharedLogError.unavailable("\(error)")
+                perform { $0.readingEnded(reason, &$1) }
             }
             failures += 1
         } while await pause(after: failures)

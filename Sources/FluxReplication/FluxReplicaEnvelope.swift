@@ -1,7 +1,3 @@
-#if canImport(FluxCore)
-    import FluxCore
-#endif
-
 /// An entry of a shared log: an action, the numbers that make it apply once, and a checksum for nodes to compare.
 ///
 /// All numbers have 8 bytes, in little-endian order.

@@ -1,7 +1,3 @@
-#if canImport(FluxCore)
-    import FluxCore
-#endif
-
 /// Decides which entries count, identically on every node: an entry that is repeated or comes too late is passed over.
 ///
 /// The ledger is part of each snapshot, and its size is bounded. Each entry names its writer, its number, the lowest

@@ -1,7 +1,3 @@
-#if canImport(FluxCore)
-    import FluxCore
-#endif
-
 /// A log that many processes write and read, with each entry at the same place for all of them; replicas build on it.
 ///
 /// A conformance passes on the guarantees of an engine: a consensus among its servers, or a database. One value is the

@@ -94,7 +94,7 @@ nonisolated extension FluxRecorder {
         of store: FluxStore<State>
     ) -> FluxRecorder where Element == FluxRecordedChange<State> {
         let recorder = FluxRecorder()
-        store.handle.withAccess { $0.observe(FluxRecordingObserver(recorder: recorder)) }
+        store.handle.withAccess { $0.observe(FluxRecordingObserver(recorder: recorder), settlesFirst: true) }
         return recorder
     }
 

@@ -1,6 +1,3 @@
-#if canImport(FluxCore)
-    import FluxCore
-#endif
 #if canImport(FluxReplication)
     import FluxReplication
 #endif

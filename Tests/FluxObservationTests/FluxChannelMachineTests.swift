@@ -147,9 +147,9 @@ import Testing
         for number in 1...2 { channel.put(number)?.settle() }
         let task = Task {
             withUnsafeCurrentTask { $0?.cancel() }
-            return await channel.next(isolation: nil)
+            return await channel.next()
         }
-        for taken in [await task.value, await channel.next(isolation: nil)] {
+        for taken in [await task.value, await channel.next()] {
             guard case .end(nil) = taken else {
                 Issue.record("\(taken)")
                 continue

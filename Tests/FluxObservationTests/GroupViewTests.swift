@@ -293,6 +293,64 @@ import Testing
         #expect(view.state == [0: 5, 1: 1, 2: 1])
     }
 
+    @Test func `A member that leaves its dispatcher after a view has read it does not make the view read again`() {
+        let (dispatcher, desks, steps) = (FluxDispatcher(), Group<Slow>(), Locked((captures: 0, moves: 0)))
+        let leaving = store(1, dispatcher)
+        let member = Slow(leaving) {
+            let isNext = steps.withLock { steps in
+                if steps.captures == steps.moves || steps.moves == 100 { return false }
+                steps.moves += 1
+                return true
+            }
+            if isNext {
+                elsewhere {
+                    dispatcher.detach(leaving); dispatcher.attach(leaving)
+                }
+            }
+        } captured: {
+            steps.withLock { $0.captures += 1 }
+        }
+        desks.open(1, member)
+        let view = FluxView(desks) { $0.mapValues(\.count) }
+        steps.withLock { $0 = (0, 0) }
+        leaving.dispatch(action: .add(1))
+        #expect(view.state == [1: 2])
+        #expect(steps.current == (1, 0))
+    }
+
+    /// Records on its release whether the thread held no lock of the library.
+    private final class Free: Sendable {
+        let store: FluxStore<Counter>
+        let isFree: Recorder<Bool>
+        init(_ store: FluxStore<Counter>, _ isFree: Recorder<Bool>) { (self.store, self.isFree) = (store, isFree) }
+        deinit {
+            let isNow = Locked(false)
+            FluxPureCode.after { isNow.withLock { $0 = true } }
+            isFree.record(isNow.current)
+        }
+    }
+
+    @Test func `A member that closes while a view counts its changes is released while no lock is held`() async {
+        let (rooms, busy, isFree, isArmed) = (Group<Free>(), store(), Recorder<Bool>(), Locked(false))
+        rooms.open(1, Free(store(1), isFree))
+        rooms.open(2, Free(busy, isFree))
+        let view = FluxView(rooms) { (room: Free) in
+            let closes = isArmed.withLock { isArmed in Swift.exchange(&isArmed, with: false) }
+            if closes { elsewhere { rooms.close(1) } }
+            return room.store
+        } transform: {
+            $0.values.reduce(0) { $0 + $1.count }
+        }
+        let token = view.subscribe { _ in }
+        isArmed.withLock { $0 = true }
+        busy.dispatch(action: .add(1))
+        await isFree.count(1)
+        #expect(isFree.values == [true])
+        await view.flush()
+        #expect(view.state == 1)
+        token.unsubscribe()
+    }
+
     @Test(.timeLimit(.minutes(1)))
     func `A member that leaves while a view reads it may hold the last reference to that view`() async {
         let (desks, look, store, ended) = (Group<Keeping>(), Locked<(@Sendable () -> Void)?>(nil), store(), Gate())

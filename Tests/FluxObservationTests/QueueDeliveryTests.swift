@@ -35,6 +35,33 @@ import Testing
         rig.delivery.cancel()
     }
 
+    /// Keeps the token of its own subscription until it is told to drop it.
+    struct Holding: FluxState {
+        enum Action: FluxAction { case keep(FluxSubscription), drop }
+        var token: FluxSubscription?
+        mutating func handle(action: Action) -> Holding? {
+            if case .keep(let new) = action { token = new } else { token = nil }
+            return self
+        }
+    }
+
+    @Test func `A task that flushes continues outside handle if handle drops the token, on any executor`() async {
+        let store = FluxStore(initialState: Holding(), dispatcher: nil)
+        let queue = DispatchQueue(label: "held")
+        queue.suspend()
+        defer { queue.resume() }
+        // In no variable, so that the state has the only reference.
+        store.dispatch(
+            action: .keep(store.subscribe(to: { $0.token == nil }, on: queue, startingWithCurrent: true) { _ in }))
+        // Runs on this thread until it waits for the delivery; the thread that wakes it continues it.
+        let flushing = Task(executorPreference: InlineExecutor()) {
+            await store.flush()
+            return store.revision
+        }
+        store.dispatch(action: .drop)
+        #expect(await flushing.value == 2)
+    }
+
     @Test func `latest: only the newest element is delivered`() async {
         let rig = Rig(.latest)
         rig.put(1...100)

@@ -62,6 +62,20 @@ import Testing
 
     // MARK: - A log that does not answer
 
+    @Test("The description of a log's error may use the replica")
+    func describedByUser() async throws {
+        let (known, lags) = (Locked<FluxReplica<Journal>?>(nil), Recorder<UInt64>())
+        let log = BreakingLog {
+            if let replica = known.current { lags.record(replica.lag) }
+            return "broken"
+        }
+        let replica = try await join(log, backoff: .constant(.milliseconds(1)))
+        known.withLock { $0 = replica }
+        await lags.count(1)
+        #expect(lags.values.first == 0 && replica.lines.isEmpty)
+        known.withLock { $0 = nil }
+    }
+
     @Test("While the log is unavailable, calls time out and the status says so; later the replica recovers by itself")
     func unavailable() async throws {
         let (log, clock) = (FluxTestLog(), FluxTestClock())

@@ -55,6 +55,16 @@ import Testing
         #expect(dispatcher.detach(named: "new") && dispatcher.stores.isEmpty)
     }
 
+    @Test func `A store that is given its first name keeps no other name waiting while it is busy`() async throws {
+        let quick = FluxStore(initialState: Log(), dispatcher: nil)
+        try dispatcher.attach(quick, as: "quick")
+        try await whileLocked(store.handle) {
+            try dispatcher.attach(store, as: "busy")
+            #expect(dispatcher.dispatch(action: Counter.Action.add(1), to: "quick"))
+        }
+        #expect(dispatcher.stores.map(\.name) == ["quick", "busy"])
+    }
+
     @Test func `Once a store is detached, an action to its name no longer reaches it`() throws {
         for _ in 0..<20 {
             let (passed, detaching) = (Gate(), DispatchGroup())

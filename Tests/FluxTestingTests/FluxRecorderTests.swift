@@ -20,6 +20,16 @@ import Testing
         }
     }
 
+    @Test func `Several events of a recorded store still share one conversion`() async {
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        let changes = FluxRecorder.changes(of: store)
+        var ends = 0
+        for await event in FluxActionCreator<CounterConverter>(store: store).fire([.add(1), .add(2)]).events {
+            if case .ended = event { ends += 1 }
+        }
+        #expect(ends == 1 && changes.elements.map(\.state.count) == [1, 3])
+    }
+
     @Test func `A recorder records the actions of a dispatcher, whether or not a store handles them`() {
         struct LogOut: FluxAction {}
         let dispatcher = FluxDispatcher()

@@ -149,12 +149,12 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
         chain.remove { isUnwanted($0.interceptor) }
     }
 
-    @usableFromInline var eventObservers: ContiguousArray<any FluxEventObserver> {
+    @usableFromInline var eventObservers: [any FluxEventObserver] {
         // Relaxed, as in a dispatch.
         if !chain.isUsed.load(ordering: .relaxed) { return [] }
         // Each element is converted in a closure. To convert the whole array would look up each
         // conformance at run time.
-        return ContiguousArray(chain.entries.map { $0.interceptor as any FluxEventObserver })
+        return chain.entries.map { $0.interceptor as any FluxEventObserver }
     }
 
     // MARK: - Pausing

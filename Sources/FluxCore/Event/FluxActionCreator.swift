@@ -20,7 +20,7 @@ nonisolated public final class FluxActionCreator<Converter: FluxActionConverter>
     @usableFromInline let destination: FluxCall<Converter.Action>
     @usableFromInline let onFailure: (@Sendable (_ error: any Swift.Error, _ event: Converter.Event) -> Void)?
     /// Returns the observers to notify of events: those of the store or dispatcher that the actions go to.
-    @usableFromInline let observers: @Sendable () -> ContiguousArray<any FluxEventObserver>
+    @usableFromInline let observers: @Sendable () -> [any FluxEventObserver]
     @usableFromInline let inbox = FluxLock(FluxInbox<FluxDueEvent<Converter.Event>?>())
     /// Converts the given event or, given nil, drains the inbox, in code that the client's module has specialised.
     @usableFromInline let work: @Sendable (FluxActionCreator, FluxDueEvent<Converter.Event>?) -> Void
@@ -42,7 +42,7 @@ nonisolated public final class FluxActionCreator<Converter: FluxActionConverter>
         schedulers: [any FluxScheduler] = [],
         clock: any _Concurrency.Clock<Swift.Duration> = _Concurrency.ContinuousClock(),
         onFailure: (@Sendable (_ error: any Swift.Error, _ event: Converter.Event) -> Void)? = nil,
-        observers: @escaping @Sendable () -> ContiguousArray<any FluxEventObserver> = { [] },
+        observers: @escaping @Sendable () -> [any FluxEventObserver] = { [] },
         sending send: @escaping @Sendable (Converter.Action) -> Void
     ) {
         account = FluxCreatorAccount(clock: clock)
@@ -284,7 +284,7 @@ nonisolated public final class FluxActionCreator<Converter: FluxActionConverter>
     // MARK: - Reporting
 
     @usableFromInline
-    func tellFired(_ event: Converter.Event, _ task: FluxTask, _ observers: ContiguousArray<any FluxEventObserver>) {
+    func tellFired(_ event: Converter.Event, _ task: FluxTask, _ observers: [any FluxEventObserver]) {
         let event = Converter.shown(event)
         for observer in observers { observer.fired(event, task) }
         task.onEnd { outcome in

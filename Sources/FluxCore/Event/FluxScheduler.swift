@@ -14,7 +14,12 @@
 ///         held.withLock { $0?.removeAll { $0 === ticket } }
 ///     }
 ///     func pause() { held.withLock { $0 = $0 ?? [] } }
-///     func resume() { for ticket in held.withLock({ Swift.exchange(&$0, with: nil) }) ?? [] { ticket.start() } }
+///     func resume() {
+///         held.withLock { held in  // keeps later events behind these
+///             for ticket in held ?? [] { ticket.start() }
+///             held = nil
+///         }
+///     }
 /// }
 /// ```
 ///

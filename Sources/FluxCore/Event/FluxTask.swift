@@ -163,7 +163,9 @@ nonisolated public final class FluxTask: Sendable {
     }
 
     /// Records a failed attempt that will be followed by another; returns nil if the task has ended meanwhile.
-    func retry(after error: any Swift.Error) -> FluxTaskMachine.Dropped? { change { $0.retry(after: error) } }
+    ///
+    /// `tellRetried(_:)`, which must follow, also wakes the tasks that wait: the caller may hold a lock.
+    func retry(after error: any Swift.Error) -> FluxTaskMachine.Dropped? { machine.withLock { $0.retry(after: error) } }
 
     /// Reports a retry to the event observers.
     func tellRetried(_ tell: () -> Void) {

@@ -25,6 +25,8 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
     @usableFromInline let work: @Sendable (FluxStoreHandle, FluxStoreJob<State>) -> JobResult
     let membership = FluxLock(FluxMembership())
     let atomicPlaceKey = Synchronization.Atomic<UInt64>(0)
+    /// Whether the store may have observers that are notified of events.
+    @usableFromInline let isObserved = Synchronization.Atomic<Bool>(false)
     /// Created on first use, without a lock of its own, because other locks may be held then.
     ///
     /// `FluxDispatcherObserver.detached(_:)`, for example, may use it with the locks of the membership and of the
@@ -67,7 +69,7 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
         var rest: (wakes: FluxWakes, gone: [Any]) = (.none, [])
         let result = lock.withLock { machine in
             thread.purely(self) {
-                defer { machine.takeRest(&rest) }
+                defer { isObserved.store(machine.takeRest(&rest), ordering: .relaxed) }
                 return body(&machine)
             }
         }
@@ -127,7 +129,7 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
         set { feature(FluxLabel.self, FluxLabel.init).text.withLock { $0 = newValue } }
     }
 
-    private var extras: FluxStoreExtras { lazyExtras.object(FluxStoreExtras()) }
+    @usableFromInline var extras: FluxStoreExtras { lazyExtras.object(FluxStoreExtras()) }
 
     /// Returns what a module keeps with the store for the store's lifetime, and creates it on first use.
     ///
@@ -138,10 +140,7 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
     public func feature<Feature: AnyObject & Sendable>(_ type: Feature.Type, _ make: () -> Feature) -> Feature {
         if let known = featureIfAny(type) { return known }
         threads.requireImpure("feature(_:_:) or label of a store")
-        let made = extras.features.feature(type, make)
-        // A store that has ended meanwhile would never release it.
-        if lock.withLock({ $0.mailboxes.isEnded }) { extras.features.removeAll() }
-        return made
+        return extras.features.feature(type, make)
     }
 
     /// Returns what a module keeps with the store, if it has been created.
@@ -182,8 +181,9 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
     }
 
     /// The observers to notify of events whose actions go to the store.
-    @inlinable public var eventObservers: ContiguousArray<any FluxEventObserver> {
-        ContiguousArray(read { $0.observers }.compactMap { $0.settlesFirst ? nil : $0.observer })
+    @inlinable public var eventObservers: [any FluxEventObserver] {
+        // Relaxed, as with a dispatcher's interceptors: an event without observers waits for no code that has the lock.
+        isObserved.load(ordering: .relaxed) ? read { $0.observers }.compactMap { $0.eventObserver } : []
     }
 
     /// Ends a released store: it leaves its dispatcher, and ends its subscriptions after pending deliveries.
@@ -201,7 +201,7 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
         // Updated in place: a copy would retain everything in it.
         var mailboxes = lock.withLock { $0.mailboxes.end() }
         mailboxes.updateEach { $0.close() }
-        endFeatures()
+        extras.features.close()
         _ = lock.withLock { machine in
             let gone = Swift.exchange(&machine.observing, with: nil)
             // An observer that is still saving reads the revision.
@@ -210,14 +210,13 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
         }
     }
 
-    @usableFromInline func endFeatures() { lazyExtras.object?.features.removeAll() }
 }
 
 /// What a store needs only if it does more than hold a state.
-nonisolated final class FluxStoreExtras: Sendable {
+@usableFromInline nonisolated final class FluxStoreExtras: Sendable {
     /// Created on first use: it costs more than all the rest.
     let queue = FluxLazy<DispatchQueue>()
-    let features = FluxFeatures()
+    @usableFromInline let features = FluxFeatures()
 }
 
 /// A store's name, kept as a feature because few stores have one: a field would make every store larger.

@@ -20,7 +20,7 @@ nonisolated extension FluxActionCreator {
         rules: [FluxRule<Converter.Event>],
         clock: any _Concurrency.Clock<Swift.Duration> = _Concurrency.ContinuousClock(),
         onFailure: (@Sendable (_ error: any Swift.Error, _ event: Converter.Event) -> Void)? = nil,
-        observers: @escaping @Sendable () -> ContiguousArray<any FluxEventObserver> = { [] },
+        observers: @escaping @Sendable () -> [any FluxEventObserver] = { [] },
         sending send: @escaping @Sendable (Converter.Action) -> Void
     ) {
         self.init(

@@ -1,7 +1,3 @@
-#if canImport(FluxCore)
-    import FluxCore
-#endif
-
 /// A number of places that many creators share: it limits how many of their events are converted at once in total.
 ///
 /// ```swift

@@ -1,9 +1,5 @@
 import Dispatch
 
-#if canImport(FluxCore)
-    import FluxCore
-#endif
-
 /// A state in a file, replaced as a whole at each save: a crash leaves either the old state or the new one.
 ///
 /// ```swift

@@ -1,7 +1,3 @@
-#if canImport(FluxCore)
-    import FluxCore
-#endif
-
 /// Why a ``FluxFile`` could not be read or written.
 ///
 /// A file that could not be read is still there, or at ``keptAt``. After a failed save, the file has the old content or

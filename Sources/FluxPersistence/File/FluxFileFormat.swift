@@ -1,7 +1,3 @@
-#if canImport(FluxCore)
-    import FluxCore
-#endif
-
 /// How a version and bytes are stored in a file: a head of 40 bytes, and then the bytes.
 ///
 /// | bytes  |                                                        |

@@ -1,7 +1,3 @@
-#if canImport(FluxCore)
-    import FluxCore
-#endif
-
 #if canImport(Darwin)
     import Darwin
 #elseif canImport(Glibc)

@@ -232,6 +232,20 @@ import Testing
         #expect(life == ["started", "retrying 1", "retrying 2", "retrying 3", "sent", "failed"])
     }
 
+    @Test func `A task that follows a retry on an executor of its own may use the store at once`() async {
+        let site = WorkConverter.Site { _ in true }
+        let task = creator([retrying { $0 == 1 }], site).fire(.fail(1))
+        await site.started.count(1)
+        // Runs on this thread until it waits for the second event; the thread that wakes it continues it.
+        let following = Task(executorPreference: InlineExecutor()) { [store] in
+            var life: [String] = []
+            for await event in task.events { life.append("\(event.name) \(store.state.entries.count)") }
+            return life
+        }
+        site.gate(1).open()
+        #expect(await following.value == ["started 0", "retrying 1 0", "sent 1", "failed 1"])
+    }
+
     @Test func `The first scheduler that agrees to a retry takes it, and the next one is not called`() async {
         let (first, second) = (retrying { $0 == 1 }, retrying { $0 == 2 })
         _ = await creator([first, second]).fire(.fail(3)).outcome

@@ -208,3 +208,18 @@ final class GatedLog: WrappedLog {
         if isCut.withLock({ $0 }) { throw FluxSharedLogError.unavailable("cut off") }
     }
 }
+
+/// Ends each reading with an error that is described by code of the user.
+struct BreakingLog: WrappedLog {
+    struct Broken: Error, CustomStringConvertible {
+        let reason: @Sendable () -> String
+        var description: String { reason() }
+    }
+
+    let base = FluxTestLog()
+    let reason: @Sendable () -> String
+
+    func read(after position: UInt64, _ receive: ([FluxSharedEntry<[UInt8]>]) async throws -> Void) async throws {
+        throw Broken(reason: reason)
+    }
+}

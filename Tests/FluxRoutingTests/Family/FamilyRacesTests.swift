@@ -146,6 +146,38 @@ import Testing
         #expect(disk.saved.current.values.reduce(0, +) == 20_000)
     }
 
+    /// The system's clock, which records that it was read.
+    struct Noticed: Clock {
+        let base = ContinuousClock()
+        let reads = Recorder<Void>()
+        var now: ContinuousClock.Instant {
+            reads.record(())
+            return base.now
+        }
+        var minimumResolution: Duration { base.minimumResolution }
+        func sleep(until deadline: ContinuousClock.Instant, tolerance: Duration?) async throws {
+            try await base.sleep(until: deadline, tolerance: tolerance)
+        }
+    }
+
+    @Test func `While a busy store is flushed, it keeps no other member of its family waiting`() async throws {
+        let clock = Noticed()
+        let family = FluxFamily<String, FluxStore<Log>>(clock: clock) { _ in
+            FluxStore(initialState: Log(), dispatcher: nil)
+        }
+        try await family.with("busy") { busy in
+            var flushing: Task<Bool, Never>?
+            try await whileLocked(busy.handle) {
+                let reads = clock.reads.values.count
+                flushing = Task { await family.flush(within: .seconds(300)) }
+                // The first reading begins the flush, and the second one comes once the family has looked up the store.
+                await clock.reads.count(reads + 2)
+                try await family.with("quick") { #expect($0.revision == 0) }
+            }
+            #expect(await flushing?.value == true)
+        }
+    }
+
     @Test(.stress) func `The changes of each key arrive in order, and none is missing`() async throws {
         let family = Disk().family(limit: 3)
         var iterator = family.changes.makeAsyncIterator()

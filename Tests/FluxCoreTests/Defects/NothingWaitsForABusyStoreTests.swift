@@ -1,0 +1,48 @@
+import FluxCore
+import TestSupport
+import Testing
+
+/// What does not need a store's state does not wait for code that runs while the store's lock is held.
+@Suite(.timeLimit(.minutes(5))) struct NothingWaitsForABusyStoreTests {
+    final class Feature: Sendable {}
+
+    /// An observer that is notified of no event.
+    final class Following: FluxStoreObserver {
+        func applied(_ change: FluxChange<Log>, _ state: Log, revision: UInt64?) -> (any FluxSettling)? { nil }
+    }
+
+    let store = FluxStore(initialState: Log(), dispatcher: nil)
+
+    @Test func `fire to a store returns while another thread has the store's lock`() async {
+        let following = Following()
+        store.handle.withAccess { $0.observe(following, settlesFirst: true) }
+        let creator = FluxActionCreator<CounterConverter>(store: store)
+        var tasks: [FluxTask] = []
+        await whileLocked(store.handle) {
+            tasks = [creator.fire(.add(1)), creator.fire([.add(2), .add(3)])]
+            #expect(creator.inFlight == 3)
+        }
+        for task in tasks { #expect(await task.outcome.isCompleted) }
+        #expect(store.state.entries == [1, 2, 3])
+    }
+
+    @Test func `A module's object for a store is created while another thread has the store's lock`() async {
+        await whileLocked(store.handle) {
+            let made = store.handle.feature(Feature.self) { Feature() }
+            #expect(store.handle.featureIfAny(Feature.self) === made)
+            store.handle.label = "busy"
+            #expect(store.handle.label == "busy")
+        }
+    }
+
+    @Test func `A store that has ended keeps no object of a module, whenever it is created`() async throws {
+        var released: FluxStore? = FluxStore(initialState: Log(), dispatcher: nil)
+        let handle = try #require(released?.handle)
+        let early = handle.feature(Feature.self) { Feature() }
+        #expect(handle.featureIfAny(Feature.self) === early)
+        released = nil
+        #expect(handle.featureIfAny(Feature.self) == nil)
+        #expect(await Weak(handle.feature(Feature.self) { Feature() }).isGone())
+        #expect(handle.featureIfAny(Feature.self) == nil)
+    }
+}
