@@ -137,6 +137,28 @@ enum C11 {
                 withExtendedLifetime(token) { scene.expect(seen.value.count, is: applied.value, "calls after the end") }
             }
         },
+        Scenario("c11-bounded-goes", "A released view delivers what it had due to a bounded subscription, and ends") {
+            scene in
+            let (store, seen, applied) = (makeLog(), Noted<[Int]>([]), Noted(0))
+            let view = Noted<FluxView<Int>?>(store.view(\.entries.count))
+            let token = view.value!.subscribe(.buffered(newest: 1)) { seen.value.append($0) }
+            let other = view.value!.subscribe(.buffered(oldest: 1)) { _ in }
+            scene.thread("dispatches") { store.add(1) }
+            scene.thread("unsubscribes") { other.unsubscribe() }
+            scene.thread("lets go") {
+                applied.value = store.entries.count
+                view.value = nil
+            }
+            scene.finally {
+                scene.expectRising(seen.value)
+                scene.expect(seen.value.last ?? 0 >= applied.value, "\(applied.value) pending, it saw \(seen.value)")
+                applied.value = seen.value.count
+                store.add(2)
+            }
+            scene.finally {
+                withExtendedLifetime(token) { scene.expect(seen.value.count, is: applied.value, "calls after the end") }
+            }
+        },
         Scenario("c11-store-goes", "A store is released with its view, even while the view is at work") { scene in
             let dispatcher = FluxDispatcher()
             let store = Noted<FluxStore<Log>?>(makeLog(dispatcher))

@@ -122,6 +122,35 @@ enum C7 {
                 }
             }
         },
+        Scenario("c10-bounded-goes", "Bounded subscriptions of a released store deliver or count each change, and end") {
+            scene in
+            let (store, applied) = (Noted<FluxStore<Log>?>(makeLog()), Noted(0))
+            let (newest, each, overflows) = (Noted<[Int]>([]), Noted<[Int]>([]), Noted(0))
+            let bounded = store.value!.subscribe(.buffered(newest: 1)) { newest.value.append($0.entries.count) }
+            let failing = store.value!.subscribe(failingAfter: 1) { result in
+                scene.expect(overflows.value == 0, "something after the error")
+                switch result {
+                case .success(let state): each.value.append(state.entries.count)
+                case .failure: overflows.value += 1
+                }
+            }
+            scene.thread("dispatches") {
+                guard let store = store.value else { return }
+                for entry in 1...3 { store.add(entry) }
+                applied.value = 3
+            }
+            scene.thread("lets go") { store.value = nil }
+            scene.finally {
+                let applied = applied.value
+                scene.expectRising(newest.value)
+                scene.expect(newest.value.last ?? 0, is: applied, "the newest")
+                scene.expect(newest.value.count + bounded.dropped, is: applied, "delivered or counted")
+                scene.expect(each.value, is: Array(1...3).prefix(each.value.count).map { $0 }, "each")
+                scene.expect(overflows.value, is: each.value.count < applied ? 1 : 0, "errors")
+                let missed = applied - each.value.count
+                scene.expect(failing.dropped <= missed && (failing.dropped > 0) == (missed > 0), "\(failing.dropped)")
+            }
+        },
         Scenario("c10-store-of-dispatcher-goes", "A released store leaves its dispatcher, even while that dispatches") {
             scene in
             let dispatcher = FluxDispatcher()
@@ -211,18 +240,6 @@ enum C7 {
                 scene.expect(Set(applied.map(\.entry)).count, is: 3, "different actions reported")
                 scene.expect(applied.count, is: 3, "reports")
                 withExtendedLifetime(subscription) {}
-            }
-        },
-        Scenario("undone", "An undo while actions flow goes back by one step, and the history stays complete") {
-            scene in
-            let store = makeLog()
-            let history = FluxHistory(store, limit: 10)
-            store.add(1)
-            scene.thread("dispatches") { store.add(2) }
-            scene.thread("undoes") { history.undo() }
-            scene.finally {
-                scene.expect([[1], [2]].contains(store.entries), "applied \(store.entries)")
-                scene.expect(history.entries.count, is: store.entries == [1] ? 2 : 1, "entries of the history")
             }
         },
     ]

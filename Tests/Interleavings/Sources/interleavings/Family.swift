@@ -67,6 +67,38 @@ enum Family {
             scene.thread("cancels") { asks() }
             scene.finally { scene.expect(rooms.open.value, is: 0, "open") }
         },
+        Scenario("family-held", "What is held back in a member is saved once it is let go of, even if the member closes")
+        { scene in
+            let disk = Disk([7])
+            let family = FluxFamily(idle: .zero, clock: ScenarioClock(isStopped: true)) { (_: String) in
+                try await FluxStore.restored(from: disk, initialState: Log(), dispatcher: nil)
+            }
+            let (held, find) = (Noted<[FluxChange<Log>]>([]), Noted<(@Sendable () -> FluxStore<Log>?)?>(nil))
+            scene.task("holds") {
+                // From here on the member may close, because only its handle is kept.
+                let handle = try? await family.with("a") { store in
+                    find.value = { [weak store] in store }
+                    return store.handle.holding(held)
+                }
+                guard let handle else { return }
+                handle.withAccess { access in
+                    access.hold(by: nil)
+                    for change in held.value { access.apply(change, pastGate: true) }
+                }
+                // A change that is applied after the store has ended is never saved.
+                if find.value?() == nil { return }
+                scene.expect(await handle.failure() == nil, "it failed")
+                scene.expect(disk.saved.withLock { $0 } ?? [], is: [7, 1], "saved")
+            }
+            scene.task("shuts down") {
+                let report = await family.shutdown(within: .seconds(1))
+                scene.expect(report.failed.isEmpty && report.late.isEmpty, "\(report)")
+            }
+            scene.finally {
+                scene.expect(family.keys, is: [], "open")
+                find.value = nil
+            }
+        },
     ]
 }
 
@@ -93,5 +125,19 @@ private final class Rooms: Sendable {
             await yieldTask()
             open.value -= 1
         }
+    }
+}
+
+extension FluxStoreHandle<Log> {
+    /// Holds changes back from now on, and dispatches one.
+    fileprivate func holding(_ held: Noted<[FluxChange<Log>]>) -> FluxStoreHandle {
+        withAccess { access in
+            access.hold {
+                held.value.append($0)
+                return false
+            }
+            access.apply(.action(.add(1)))
+        }
+        return self
     }
 }

@@ -98,7 +98,8 @@ enum Storage {
     ]
 }
 
-private final class Disk: FluxPersistence {
+/// A place where a state is saved.
+final class Disk: FluxPersistence {
     let saved: FluxLock<[Int]?>
 
     init(_ entries: [Int]?) { saved = FluxLock(entries) }
@@ -111,7 +112,8 @@ private final class Disk: FluxPersistence {
     }
 }
 
-private final class Record: FluxLog {
+/// A log, of which only what it leads to is kept.
+final class Record: FluxLog {
     let entries = FluxLock<[Int]>([])
 
     func load() async throws -> FluxLogContents<Log> { FluxLogContents() }
