@@ -122,8 +122,8 @@ enum C7 {
                 }
             }
         },
-        Scenario("c10-bounded-goes", "Bounded subscriptions of a released store deliver or count each change, and end") {
-            scene in
+        Scenario("c10-bounded-goes", "Bounded subscriptions of a released store deliver or count each change, and end")
+        { scene in
             let (store, applied) = (Noted<FluxStore<Log>?>(makeLog()), Noted(0))
             let (newest, each, overflows) = (Noted<[Int]>([]), Noted<[Int]>([]), Noted(0))
             let bounded = store.value!.subscribe(.buffered(newest: 1)) { newest.value.append($0.entries.count) }

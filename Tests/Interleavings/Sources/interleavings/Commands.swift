@@ -4,7 +4,7 @@ import Flux
 /// Commands on a store with storage: what they change at first is saved, and so is taking it back.
 enum Commands {
     static let scenarios = [
-        Scenario("command-restored", "A command begins after the load, and a failed one leaves nothing in what is saved") {
+        Scenario("command-restored", "A command begins after the load, and a failed one leaves nothing that is saved") {
             scene in
             let disk = Disk([7])
             let store = FluxStore(initialState: Log(), dispatcher: nil, persistence: disk)
@@ -15,8 +15,8 @@ enum Commands {
                 scene.expect(disk.saved.withLock { $0 } ?? [], is: [7, 2], "saved")
             }
         },
-        Scenario("command-logged", "A log leads to the state of its store, with commands and actions at the same time") {
-            scene in
+        Scenario("command-logged", "A log leads to the state of its store, with commands and actions at the same time")
+        { scene in
             let log = Record()
             let store = FluxStore(initialState: Log(), dispatcher: nil, log: log)
             scene.task("runs") { await store.run(Adding(entry: 1, isFailing: true, scene: scene)).expectEnd(scene) }

@@ -67,8 +67,8 @@ enum Family {
             scene.thread("cancels") { asks() }
             scene.finally { scene.expect(rooms.open.value, is: 0, "open") }
         },
-        Scenario("family-held", "What is held back in a member is saved once it is let go of, even if the member closes")
-        { scene in
+        Scenario("family-held", "What is held back in a member is saved once it is let go of, though it may close") {
+            scene in
             let disk = Disk([7])
             let family = FluxFamily(idle: .zero, clock: ScenarioClock(isStopped: true)) { (_: String) in
                 try await FluxStore.restored(from: disk, initialState: Log(), dispatcher: nil)
