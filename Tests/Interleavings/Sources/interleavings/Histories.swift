@@ -43,6 +43,7 @@ enum Histories {
             }
             scene.finally {
                 history.value?.expect(store, scene)
+                scene.expect(history.value?.start.entries.first, is: 7, "the first at the start")
                 history.value = nil
             }
         },
