@@ -44,6 +44,19 @@ enum Storage {
             }
             scene.finally { scene.expect(disk.saved.withLock { $0 } ?? [], is: store.entries, "saved") }
         },
+        Scenario("failure-told", "failure() tells of a failed save, or returns once all earlier changes are saved") {
+            scene in
+            let disk = Disk(nil, failures: 1)
+            let store = FluxStore(
+                initialState: Log(), dispatcher: nil, persistence: disk, clock: ScenarioClock(), onFailure: { _ in })
+            scene.thread("dispatches") { store.add(1) }
+            scene.task("asks") {
+                store.add(2)
+                if await store.handle.failure() != nil { return }
+                scene.expect(disk.saved.withLock { $0 ?? [] }.contains(2), "2 is not saved")
+            }
+            scene.finally { scene.expect(disk.saved.withLock { $0 } ?? [], is: store.entries, "saved") }
+        },
         Scenario("saved-when-it-goes", "A store released while it loads or saves still saves pending changes") {
             scene in
             let disk = Disk([7])
@@ -100,14 +113,25 @@ enum Storage {
 
 /// A place where a state is saved.
 final class Disk: FluxPersistence {
-    let saved: FluxLock<[Int]?>
+    struct Failure: Error {}
 
-    init(_ entries: [Int]?) { saved = FluxLock(entries) }
+    let saved: FluxLock<[Int]?>
+    /// How many of the next saves fail.
+    private let failures: Noted<Int>
+
+    init(_ entries: [Int]?, failures: Int = 0) {
+        saved = FluxLock(entries)
+        self.failures = Noted(failures)
+    }
 
     func load() async throws -> Log? { saved.withLock { $0 }.map { Log(entries: $0) } }
 
     func save(_ state: Log) async throws {
         await yieldTask()
+        if failures.value > 0 {
+            failures.value -= 1
+            throw Failure()
+        }
         saved.withLock { $0 = state.entries }
     }
 }
