@@ -67,6 +67,17 @@ enum Family {
             scene.thread("cancels") { asks() }
             scene.finally { scene.expect(rooms.open.value, is: 0, "open") }
         },
+        Scenario("family-goes", "A family that is released at any step closes each open member, once") { scene in
+            let rooms = Rooms(scene)
+            let family = Noted<FluxFamily<String, Rooms.Room>?>(rooms.family(idle: .seconds(60)))
+            for name in ["one", "two"] {
+                scene.task(name) {
+                    try? await family.value?.with("a") { scene.expect($0.isOpen.value, "it is closed") }
+                }
+            }
+            scene.thread("lets go") { family.value = nil }
+            scene.finally { scene.expect(rooms.open.value, is: 0, "open") }
+        },
         Scenario("family-held", "What is held back in a member is saved once it is let go of, though it may close") {
             scene in
             let disk = Disk([7])
