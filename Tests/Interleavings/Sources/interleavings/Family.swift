@@ -78,6 +78,22 @@ enum Family {
             scene.thread("lets go") { family.value = nil }
             scene.finally { scene.expect(rooms.open.value, is: 0, "open") }
         },
+        Scenario("family-dispatched", "What a dispatcher sends to a member that closes is saved when it has closed") {
+            scene in
+            let (disk, dispatcher, reached) = (Disk([7]), FluxDispatcher(), Noted(0))
+            let family = FluxFamily(idle: .zero, clock: ScenarioClock(isStopped: true)) { (_: String) in
+                try await FluxStore.restored(from: disk, initialState: Log(), dispatcher: dispatcher)
+            }
+            scene.task("uses and closes") {
+                try? await family.with("a") { _ in
+                    scene.thread("dispatches") { reached.value = dispatcher.dispatch(action: Log.Action.add(1)) }
+                }
+                try? await family.close("a")
+                if reached.value == 0 { return }
+                scene.expect(disk.saved.withLock { $0 } ?? [], is: [7, 1], "saved")
+            }
+            scene.finally { scene.expect(family.keys, is: [], "open") }
+        },
         Scenario("family-held", "What is held back in a member is saved once it is let go of, though it may close") {
             scene in
             let disk = Disk([7])
