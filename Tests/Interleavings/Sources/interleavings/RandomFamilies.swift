@@ -3,8 +3,8 @@ import Flux
 
 /// Scenarios by chance about families: two tasks use, hold, close and flush stored members of two keys.
 ///
-/// A seed always produces the same scenario; its title says what each task does. The task that ends last shuts the family
-/// down.
+/// A seed always produces the same scenario; its title says what each task does. The task that ends last shuts the
+/// family down.
 enum RandomFamilies {
     static let scenarios = (1...8).map { scenario(UInt64($0)) }
 
@@ -57,7 +57,8 @@ private final class World: @unchecked Sendable {
     var family: Family?
     var view: FluxView<[String: [Int]]>?
     var token: FluxSubscription?
-    /// The entries whose dispatch has returned, or whose command has succeeded, and those that a failed command took back.
+    /// The entries whose dispatch has returned, or whose command has succeeded, and those that a failed command has taken
+    /// back.
     var (acknowledged, takenBack) = ([String: [Int]](), [Int]())
     /// How often the members of a key were created, and how often one could not be closed.
     var (made, kept) = ([String: Int](), [String: Int]())
@@ -235,7 +236,7 @@ private final class World: @unchecked Sendable {
             for number in acknowledged[key] ?? [] { scene.expect(saved.contains(number), "\(what): \(number) is lost") }
             for number in takenBack { scene.expect(!saved.contains(number), "\(what): \(number) was taken back") }
             book.expectSaved(book.applied, "at the end")
-            // Of two holders, the one that lets go first may have the later actions; a durable dispatch passes a holder.
+            // Of two holders, the one that lets go first may have the later actions; a durable dispatch passes both.
             if holds < (kind.isLog ? 1 : 2) {
                 for task in 0...1 {
                     let own = saved.filter { $0 / 10 == task }
