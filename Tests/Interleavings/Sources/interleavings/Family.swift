@@ -78,6 +78,23 @@ enum Family {
             scene.thread("lets go") { family.value = nil }
             scene.finally { scene.expect(rooms.open.value, is: 0, "open") }
         },
+        Scenario("family-flushed", "A flush keeps no closed member: none is there when the next one opens") {
+            scene in
+            let find = Noted<@Sendable () -> FluxStore<Log>?>({ nil })
+            let family = FluxFamily(idle: .zero, clock: ScenarioClock(isStopped: true)) { (_: String) in
+                scene.expect(find.value() == nil, "the last one is there")
+                let store = makeLog()
+                find.value = { [weak store] in store }
+                return store
+            }
+            scene.task("uses") {
+                _ = try? await family.with("a") { _ in
+                    scene.task("flushes") { scene.expect(await family.flush(within: .seconds(1)), "not flushed") }
+                }
+                try? await family.with("a") { _ in }
+            }
+            scene.finally { find.value = { nil } }
+        },
         Scenario("family-dispatched", "What a dispatcher sends to a member that closes is saved when it has closed") {
             scene in
             let (disk, dispatcher, reached) = (Disk([7]), FluxDispatcher(), Noted(0))

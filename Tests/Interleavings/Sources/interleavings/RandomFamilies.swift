@@ -57,7 +57,7 @@ private final class World: @unchecked Sendable {
     var family: Family?
     var view: FluxView<[String: [Int]]>?
     var token: FluxSubscription?
-    /// The entries whose dispatch has returned, or whose command has succeeded, and those that a failed command has taken
+    /// The entries whose dispatch has returned or whose command has succeeded, and those that a failed command took
     /// back.
     var (acknowledged, takenBack) = ([String: [Int]](), [Int]())
     /// How often the members of a key were created, and how often one could not be closed.
