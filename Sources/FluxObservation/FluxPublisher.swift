@@ -12,7 +12,7 @@
     /// A Combine publisher of the states of a source: first the current state, then each announced one.
     ///
     /// A subscriber receives as many states as it requests. Of the states beyond that, only the newest is kept until
-    /// the next request. The publisher finishes when the source is released.
+    /// the next request. The publisher finishes when the source is released, once a state that was kept is requested.
     ///
     /// Thread safety: may be used from any thread, and a subscriber is called by one thread at a time. Values arrive on
     /// a serial queue of the source. A value that was kept until it was requested arrives on the thread that requests

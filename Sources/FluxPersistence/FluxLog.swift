@@ -136,8 +136,8 @@ nonisolated public enum FluxDurabilityError: Swift.Error, CustomStringConvertibl
     case unconfirmed(revision: UInt64?)
     /// The log could not be read or accepts no more writes, so the action has not been applied.
     ///
-    /// The `failure()` of a store's handle returns this error too, also for a change that was applied after the store
-    /// was released. Such a change has been applied, but is never written.
+    /// The `failure()` of a store's handle returns this error too. It does so also for a change that is applied through
+    /// the handle after the store was released, but before the store has ended. Such a change is never written.
     case logNotRead(FluxRestoration)
     /// The action was applied with this revision and will never be on disk, because of a ``FluxPermanentError``.
     case notWritten(any Swift.Error, revision: UInt64?)

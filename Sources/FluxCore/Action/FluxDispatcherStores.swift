@@ -33,7 +33,7 @@ nonisolated extension FluxDispatcher {
     ///   - store: The store.
     ///   - priority: Stores with a higher priority receive an action first, so stores that depend on them find them
     ///     updated. Among equals, the store attached first comes first. A store that was never attached by hand has
-    ///     priority 0. Values are limited to the range from -8,388,607 to 8,388,607.
+    ///     priority 0. Values are limited to the range from -524,287 to 524,287.
     /// - Complexity: O(1), amortised; O(*n*) if *n* stores have a lower priority.
     public func attach<State>(_ store: FluxStore<State>, priority: Int = 0) {
         store.handle.attach(to: self, keeping: nil, priority: priority)

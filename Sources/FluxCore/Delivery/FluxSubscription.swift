@@ -51,8 +51,8 @@ nonisolated public final class FluxSubscription: Sendable {
     ///
     /// Inside the handler, or on the subscription's own queue if that is serial, the handler is not called again after
     /// this, not even for the rest of a batch. A call that another thread had decided on may still start or run: await
-    /// ``finish()`` to know that the last call is over. `unsubscribe()` never waits, and a second call does nothing.
-    /// The handler and its captures are released at the end of the current batch.
+    /// ``finish()`` to know that the last call is over. `unsubscribe()` waits for no handler, and a second call does
+    /// nothing. The handler and its captures are released at the end of the current batch.
     ///
     /// - Complexity: O(log *n*) for *n* subscriptions on the same queue, amortised. A subscription that observes
     ///   changes as they are applied, such as one to a part: O(*n*) for *n* such observers.

@@ -78,7 +78,9 @@ nonisolated struct FluxRoutes {
     }
 
     /// How many bits of a key are its number; the bits above are its rank.
-    static var numberBits: UInt64 { 40 }
+    ///
+    /// All dispatchers draw from one sequence. With 100,000 attachments a second, 44 bits last for almost three years.
+    static var numberBits: UInt64 { 44 }
     /// The highest bit of the number, which no number reaches: set while a store moves between two dispatchers.
     static var moving: UInt64 { 1 << (numberBits - 1) }
 
@@ -93,9 +95,9 @@ nonisolated struct FluxRoutes {
 
     // MARK: - Attaching
 
-    /// Returns the rank of a priority, in 24 bits: the highest priority comes first.
+    /// Returns the rank of a priority, in 20 bits: the highest priority comes first.
     static func rank(_ priority: Int) -> UInt64 {
-        UInt64(0x7F_FFFF - Swift.max(-0x7F_FFFF, Swift.min(priority, 0x7F_FFFF)))
+        UInt64(0x7_FFFF - Swift.max(-0x7_FFFF, Swift.min(priority, 0x7_FFFF)))
     }
 
     /// Adds a store behind those of its rank, and keeps it in memory while it is there; returns the key of its place.

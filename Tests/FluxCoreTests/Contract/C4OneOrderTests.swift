@@ -33,7 +33,7 @@ import Testing
     @Test func `A priority outside the allowed range counts as the highest or the lowest`() {
         let dispatcher = FluxDispatcher()
         let stores = (0..<5).map { _ in FluxStore(initialState: Counter(), dispatcher: nil) }
-        for (store, priority) in zip(stores, [.min, -8_388_607, 0, .max, 8_388_607]) {
+        for (store, priority) in zip(stores, [.min, -524_287, 0, .max, 524_287]) {
             dispatcher.attach(store, priority: priority)
         }
         let places = dispatcher.stores.map { place in stores.firstIndex { place.isOf($0) } }

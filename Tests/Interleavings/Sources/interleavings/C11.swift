@@ -101,19 +101,13 @@ enum C11 {
             }
             scene.finally { scene.expect(view.state, is: [1, 1], "the view") }
         },
-        Scenario("c11-stores-move-at-once", "A view whose stores move at the same time is never torn") { scene in
-            let (one, other) = twoDispatchers()
-            let (stores, seen) = ([makeLog(one), makeLog(one)], Noted([0, 0]))
-            let view = FluxView(stores[0], stores[1]) { [$0.entries.count, $1.entries.count] }
-            // From here on, the value that the view has kept is outdated.
-            one.add(1)
-            for store in stores { scene.thread("moves") { other.attach(store) } }
-            scene.thread("dispatches") { other.add(2) }
-            scene.thread("reads") { seen.value = view.state }
-            scene.finally {
-                // An action dispatched before one of the stores had moved reached only the other one.
-                if view.state == [2, 2] { scene.expect(seen.value[0] == seen.value[1], "torn: \(seen.value)") }
-            }
+        storesMove("c11-stores-move-at-once", "A view whose stores move at the same time is never torn") {
+            FluxView($0, $1) { [$0.entries.count, $1.entries.count] }
+        },
+        storesMove("c11-members-move", "A view of a group whose members move at the same time is never torn") {
+            one, other in
+            let group = FluxView(makeLog(), by: { _, _ in true }) { _ in [0: one, 1: other] }
+            return FluxView(group) { members in [0, 1].map { members[$0]?.entries.count ?? 0 } }
         },
         Scenario(
             "c11-bounded",
@@ -231,6 +225,25 @@ enum C11 {
                 scene.expect(state[0] == state[1], "torn: \(state)")
             }
             scene.finally { scene.expect(view.state, is: [2, 2], "the view") }
+        }
+    }
+
+    private static func storesMove(
+        _ name: String, _ title: String, view: @escaping @Sendable (FluxStore<Log>, FluxStore<Log>) -> FluxView<[Int]>
+    ) -> Scenario {
+        Scenario(name, title) { scene in
+            let (one, other) = twoDispatchers()
+            let (stores, seen) = ([makeLog(one), makeLog(one)], Noted([0, 0]))
+            let view = view(stores[0], stores[1])
+            // From here on, the value that the view has kept is outdated.
+            one.add(1)
+            for store in stores { scene.thread("moves") { other.attach(store) } }
+            scene.thread("dispatches") { other.add(2) }
+            scene.thread("reads") { seen.value = view.state }
+            scene.finally {
+                // An action dispatched before one of the stores had moved reached only the other one.
+                if view.state == [2, 2] { scene.expect(seen.value[0] == seen.value[1], "torn: \(seen.value)") }
+            }
         }
     }
 
