@@ -52,7 +52,7 @@ where Group.State == [Key: Member] {
         // Recorded before the stores are read. The members are kept until the dispatchers resume, because releasing a
         // member may release an object of the user.
         let found = sources.values.flatMap { $0.knownStores }.map { FluxPlace($0) }
-        cut.found.add(found, keeping: members)
+        cut.found.add(found, keeping: members) { sources.values.flatMap { $0.knownStores } }
         let captures = sources.mapValues { $0.capture(in: cut) }
         return { captures.mapValues { $0() } }
     }

@@ -116,7 +116,9 @@ nonisolated final class FluxViewSources: Sendable {
                     haveStayed = cut.found.places.allSatisfy(\.isSame)
                 }
             }
-            return haveStayed && places.include(known(), cut.found.places) ? number : nil
+            // Asked again: a source of the user's own may have read other stores than it named before.
+            let read = known() + cut.found.named
+            return haveStayed && places.include(read, cut.found.places) ? number : nil
         }
         // Released outside the lock, together with the readings.
         let shared = isShared ? FluxCut() : nil
@@ -167,23 +169,21 @@ nonisolated private struct FluxPlaces {
     /// Whether no store has moved since.
     var hold: Bool { places.allSatisfy(\.isSame) }
 
-    /// Whether the stores known before the cut have not moved, and the dispatchers of all stores were paused.
+    /// Whether the dispatchers of all stores that a cut has read were paused, and no store has moved since the lookup.
     ///
-    /// A store found in the cut at one of these places was on a paused dispatcher, and may have moved since. For any
-    /// other store that has left its dispatcher, that dispatcher is unknown, and the result is false.
+    /// A store found in the cut where its dispatcher was looked up was on a paused dispatcher, and may have moved since.
+    /// For any other store that has left its dispatcher, that dispatcher is unknown, and the result is false.
     func include(_ stores: [FluxStoreInfo], _ found: [FluxPlace]) -> Bool {
         let before = Dictionary(places.map { ($0.store, $0) }) { first, _ in first }
-        let others = found.filter { before[$0.store]?.number != $0.number }
-        let known = before.merging(others.map { ($0.store, $0) }) { first, _ in first }
+        let known = before.merging(found.map { ($0.store, $0) }) { first, _ in first }
+        let sure = Swift.Set(found.filter { before[$0.store]?.number == $0.number }.map(\.store))
         let stopped = Swift.Set(dispatchers.map(ObjectIdentifier.init))
-        return (stores + others.map(\.store)).allSatisfy { store in
+        return (stores + found.map(\.store)).allSatisfy { store in
+            if sure.contains(store) { return true }
             // Read before the place is compared, so it belongs to this place or to an earlier one.
             let dispatcher = store.dispatcher
-            if let place = known[store] {
-                if !place.isSame { return false }
-            } else if dispatcher == nil && store.place != 0 {
-                return false
-            }
+            if let place = known[store], !place.isSame { return false }
+            if before[store] == nil && dispatcher == nil && store.place != 0 { return false }
             return dispatcher.map { stopped.contains(ObjectIdentifier($0)) } ?? true
         }
     }
@@ -239,14 +239,22 @@ nonisolated final class FluxOnce<Value: Sendable>: Sendable {
 @usableFromInline
 nonisolated final class FluxFoundStores: Sendable {
     fileprivate static let key = FluxFoundStores()
-    private let all = FluxLock<[(places: [FluxPlace], kept: any Sendable)]>([])
-
-    @usableFromInline func add(_ places: [FluxPlace], keeping kept: any Sendable) {
-        all.withLock { $0.append((places, kept)) }
+    private struct Found {
+        let places: [FluxPlace]
+        let kept: any Sendable
+        let named: @Sendable () -> [FluxStoreInfo]
     }
+
+    private let all = FluxLock<[Found]>([])
+
+    @usableFromInline func add(
+        _ places: [FluxPlace], keeping kept: any Sendable, named: @escaping @Sendable () -> [FluxStoreInfo]
+    ) { all.withLock { $0.append(Found(places: places, kept: kept, named: named)) } }
 
     /// The places of the stores before they were read.
     var places: [FluxPlace] { all.withLock { $0 }.flatMap(\.places) }
+    /// The stores as their sources name them now.
+    var named: [FluxStoreInfo] { all.withLock { $0 }.flatMap { $0.named() } }
 }
 
 nonisolated extension FluxSource {

@@ -304,7 +304,8 @@ import Testing
             }
             if isNext {
                 elsewhere {
-                    dispatcher.detach(leaving); dispatcher.attach(leaving)
+                    dispatcher.detach(leaving)
+                    dispatcher.attach(leaving)
                 }
             }
         } captured: {
@@ -315,14 +316,58 @@ import Testing
         steps.withLock { $0 = (0, 0) }
         leaving.dispatch(action: .add(1))
         #expect(view.state == [1: 2])
-        #expect(steps.current == (1, 0))
+        #expect(steps.current == (1, 1))
     }
 
-    /// Records on its release whether the thread held no lock of the library.
-    private final class Free: Sendable {
-        let store: FluxStore<Counter>
-        let isFree: Recorder<Bool>
-        init(_ store: FluxStore<Counter>, _ isFree: Recorder<Bool>) { (self.store, self.isFree) = (store, isFree) }
+    /// A source that reads a pair of stores, and may get another pair between naming its stores and reading them.
+    private final class Pair: WrappedSource {
+        let base: FluxStore<Counter>
+        private let pair: Locked<[FluxStore<Counter>]>
+        private let next = Locked<(pair: [FluxStore<Counter>], acts: @Sendable () -> Void)?>(nil)
+
+        init(_ base: FluxStore<Counter>, _ pair: [FluxStore<Counter>]) { (self.base, self.pair) = (base, Locked(pair)) }
+
+        func replace(with pair: [FluxStore<Counter>], acts: @escaping @Sendable () -> Void) {
+            next.withLock { $0 = (pair, acts) }
+        }
+
+        var stores: [FluxStoreInfo] { base.stores + pair.current.flatMap(\.stores) }
+
+        func capture(in cut: FluxCut) -> @Sendable () -> Counter {
+            let next = next.withLock { $0.take() }
+            if let next { pair.withLock { $0 = next.pair } }
+            let pair = pair.current
+            let first = pair[0].capture(in: cut)
+            if let next { elsewhere { next.acts() } }
+            let second = pair[1].capture(in: cut)
+            return { Counter(count: first().count * 10 + second().count) }
+        }
+    }
+
+    @Test func `A member that reads other stores than it has named is read again`() {
+        let (one, other, rooms) = (FluxDispatcher(), FluxDispatcher(), Group<Pair>())
+        let room = Pair(store(), [store(0, one), store(0, one)])
+        rooms.open(1, room)
+        let view = FluxView(rooms) { $0.mapValues(\.count) }
+        room.replace(with: [store(0, other), store(0, other)]) { other.add(1) }
+        room.base.dispatch(action: .add(1))
+        #expect(view.state == [1: 11], "not 1, which is one store before the action and the other after it")
+    }
+
+    /// Runs a closure when its stamp is read; records on its release whether the thread held no lock of the library.
+    private final class Free: WrappedSource {
+        let base: FluxStore<Counter>
+        private let (look, isFree): (Locked<(@Sendable () -> Void)?>, Recorder<Bool>)
+
+        init(_ base: FluxStore<Counter>, _ look: Locked<(@Sendable () -> Void)?>, _ isFree: Recorder<Bool>) {
+            (self.base, self.look, self.isFree) = (base, look, isFree)
+        }
+
+        var stamp: UInt64 {
+            look.withLock { $0.take() }?()
+            return base.stamp
+        }
+
         deinit {
             let isNow = Locked(false)
             FluxPureCode.after { isNow.withLock { $0 = true } }
@@ -331,18 +376,12 @@ import Testing
     }
 
     @Test func `A member that closes while a view counts its changes is released while no lock is held`() async {
-        let (rooms, busy, isFree, isArmed) = (Group<Free>(), store(), Recorder<Bool>(), Locked(false))
-        rooms.open(1, Free(store(1), isFree))
-        rooms.open(2, Free(busy, isFree))
-        let view = FluxView(rooms) { (room: Free) in
-            let closes = isArmed.withLock { isArmed in Swift.exchange(&isArmed, with: false) }
-            if closes { elsewhere { rooms.close(1) } }
-            return room.store
-        } transform: {
-            $0.values.reduce(0) { $0 + $1.count }
-        }
+        let (rooms, busy, isFree) = (Group<Free>(), store(), Recorder<Bool>())
+        let look = Locked<(@Sendable () -> Void)?>(nil)
+        for (key, store) in [store(1), busy].enumerated() { rooms.open(key, Free(store, look, isFree)) }
+        let view = FluxView(rooms) { $0.values.reduce(0) { $0 + $1.count } }
         let token = view.subscribe { _ in }
-        isArmed.withLock { $0 = true }
+        look.withLock { look in look = { elsewhere { rooms.close(0) } } }
         busy.dispatch(action: .add(1))
         await isFree.count(1)
         #expect(isFree.values == [true])

@@ -150,11 +150,9 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
     }
 
     @usableFromInline var eventObservers: [any FluxEventObserver] {
-        // Relaxed, as in a dispatch.
-        if !chain.isUsed.load(ordering: .relaxed) { return [] }
-        // Each element is converted in a closure. To convert the whole array would look up each
-        // conformance at run time.
-        return chain.entries.map { $0.interceptor as any FluxEventObserver }
+        // Relaxed, as in a dispatch. Each element is converted in a closure: to convert the whole array would look up
+        // each conformance at run time.
+        chain.isUsed.load(ordering: .relaxed) ? chain.entries.map { $0.interceptor as any FluxEventObserver } : []
     }
 
     // MARK: - Pausing

@@ -15,9 +15,9 @@
 ///     }
 ///     func pause() { held.withLock { $0 = $0 ?? [] } }
 ///     func resume() {
-///         held.withLock { held in  // keeps later events behind these
+///         _ = held.withLock { held in  // keeps later events behind these
 ///             for ticket in held ?? [] { ticket.start() }
-///             held = nil
+///             return Swift.exchange(&held, with: nil)  // released once the lock is free
 ///         }
 ///     }
 /// }

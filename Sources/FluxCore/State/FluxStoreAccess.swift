@@ -118,7 +118,6 @@ nonisolated public struct FluxStoreAccess<State: FluxState>: ~Copyable {
         // Nothing would remove it any more.
         if mailboxes.isEnded { return letGo(of: observer) }
         let observing = makeObserving()
-        if !settlesFirst { observing.isObserved = true }
         observing.observers.append(FluxObserverEntry(observer, settlesFirst: settlesFirst))
         observing.ids.append(ObjectIdentifier(observer))
     }
@@ -147,9 +146,8 @@ nonisolated public struct FluxStoreAccess<State: FluxState>: ~Copyable {
     @inlinable var observers: ContiguousArray<FluxObserverEntry<State>> { observing?.observers ?? [] }
 
     @usableFromInline mutating func makeObserving() -> FluxObserving<State> {
-        let known = observing ?? FluxObserving()
-        observing = known
-        return known
+        if observing == nil { observing = FluxObserving() }
+        return observing!
     }
 
     // MARK: - Once the lock is free
@@ -159,11 +157,10 @@ nonisolated public struct FluxStoreAccess<State: FluxState>: ~Copyable {
     /// - Parameter value: The value to release.
     @inlinable public mutating func letGo(of value: Any) { makeObserving().rest.gone.append(value) }
 
-    /// Moves out what is to be settled and released once the lock is free; tells whether events may have observers.
-    @inlinable mutating func takeRest(_ rest: inout (wakes: FluxWakes, gone: [Any])) -> Bool {
-        guard let observing else { return false }
+    /// Moves out what is to be settled and released once the lock is free.
+    @inlinable mutating func takeRest(_ rest: inout (wakes: FluxWakes, gone: [Any])) {
+        guard let observing else { return }
         swap(&rest, &observing.rest)
         if observing.observers.isEmpty && observing.gate == nil && observing.skipped == 0 { self.observing = nil }
-        return observing.isObserved
     }
 }

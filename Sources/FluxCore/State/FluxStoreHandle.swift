@@ -25,8 +25,6 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
     @usableFromInline let work: @Sendable (FluxStoreHandle, FluxStoreJob<State>) -> JobResult
     let membership = FluxLock(FluxMembership())
     let atomicPlaceKey = Synchronization.Atomic<UInt64>(0)
-    /// Whether the store may have observers that are notified of events.
-    @usableFromInline let isObserved = Synchronization.Atomic<Bool>(false)
     /// Created on first use, without a lock of its own, because other locks may be held then.
     ///
     /// `FluxDispatcherObserver.detached(_:)`, for example, may use it with the locks of the membership and of the
@@ -69,7 +67,7 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
         var rest: (wakes: FluxWakes, gone: [Any]) = (.none, [])
         let result = lock.withLock { machine in
             thread.purely(self) {
-                defer { isObserved.store(machine.takeRest(&rest), ordering: .relaxed) }
+                defer { machine.takeRest(&rest) }
                 return body(&machine)
             }
         }
@@ -133,6 +131,8 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
 
     /// Returns what a module keeps with the store for the store's lifetime, and creates it on first use.
     ///
+    /// Once the store has ended, it keeps nothing: each call creates a feature for its caller alone.
+    ///
     /// - Parameters:
     ///   - type: The type of the feature; a store has one feature of each type.
     ///   - make: Creates the feature on first use. If two threads do so at once, one of the two features is kept.
@@ -182,8 +182,7 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
 
     /// The observers to notify of events whose actions go to the store.
     @inlinable public var eventObservers: [any FluxEventObserver] {
-        // Relaxed, as with a dispatcher's interceptors: an event without observers waits for no code that has the lock.
-        isObserved.load(ordering: .relaxed) ? read { $0.observers }.compactMap { $0.eventObserver } : []
+        read { $0.observers }.compactMap { $0.settlesFirst ? nil : $0.observer }
     }
 
     /// Ends a released store: it leaves its dispatcher, and ends its subscriptions after pending deliveries.

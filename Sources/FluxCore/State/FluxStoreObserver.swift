@@ -84,13 +84,12 @@ nonisolated extension FluxStoreObserver {
 /// times as long.
 @usableFromInline nonisolated struct FluxObserverEntry<State: FluxState>: Sendable {
     @usableFromInline let observer: any FluxStoreObserver<State>
-    /// The observer, if it is notified of events.
-    @usableFromInline let eventObserver: (any FluxEventObserver)?
+    @usableFromInline let settlesFirst: Bool
     @usableFromInline let applied: @Sendable (FluxChange<State>, State, UInt64?) -> FluxWakes
     @usableFromInline let applying: @Sendable (FluxChange<State>) -> Void
 
     @inlinable init<Observer: FluxStoreObserver<State>>(_ observer: Observer, settlesFirst: Bool) {
-        (self.observer, eventObserver) = (observer, settlesFirst ? nil : observer)
+        (self.observer, self.settlesFirst) = (observer, settlesFirst)
         applying = { observer.applying($0) }
         applied = { observer.applied($0, $1, revision: $2).map { .some($0, settlesFirst: settlesFirst) } ?? .none }
     }

@@ -9,7 +9,5 @@
     @exclusivity(unchecked) @usableFromInline var gate: (@Sendable (FluxChange<State>) -> Bool)?
     /// How many revisions were skipped: the mailboxes number their states without a gap.
     @exclusivity(unchecked) @usableFromInline var skipped: UInt64 = 0
-    /// Whether an observer of events was added, which may have been removed meanwhile.
-    @exclusivity(unchecked) @usableFromInline var isObserved = false
     @usableFromInline var rest: (wakes: FluxWakes, gone: [Any]) = (.none, [])
 }

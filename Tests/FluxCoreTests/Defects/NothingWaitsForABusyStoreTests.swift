@@ -6,17 +6,12 @@ import Testing
 @Suite(.timeLimit(.minutes(5))) struct NothingWaitsForABusyStoreTests {
     final class Feature: Sendable {}
 
-    /// An observer that is notified of no event.
-    final class Following: FluxStoreObserver {
-        func applied(_ change: FluxChange<Log>, _ state: Log, revision: UInt64?) -> (any FluxSettling)? { nil }
-    }
-
     let store = FluxStore(initialState: Log(), dispatcher: nil)
 
-    @Test func `fire to a store returns while another thread has the store's lock`() async {
-        let following = Following()
-        store.handle.withAccess { $0.observe(following, settlesFirst: true) }
-        let creator = FluxActionCreator<CounterConverter>(store: store)
+    @Test func `fire to a dispatcher returns while another thread has the lock of one of its stores`() async {
+        let dispatcher = FluxDispatcher()
+        dispatcher.attach(store)
+        let creator = FluxActionCreator<CounterConverter>(dispatcher: dispatcher)
         var tasks: [FluxTask] = []
         await whileLocked(store.handle) {
             tasks = [creator.fire(.add(1)), creator.fire([.add(2), .add(3)])]

@@ -111,7 +111,7 @@ enum C11 {
         },
         Scenario(
             "c11-bounded",
-            "A bounded subscription to a view repeats no value, though it drops one, and ends on the newest"
+            "A bounded subscription to a view never repeats a value, and ends on the newest"
         ) { scene in
             let (store, seen) = (makeLog(), Noted<[Bool]>([]))
             let view = store.view { $0.entries.count.isMultiple(of: 2) }
@@ -229,12 +229,12 @@ enum C11 {
     }
 
     private static func storesMove(
-        _ name: String, _ title: String, view: @escaping @Sendable (FluxStore<Log>, FluxStore<Log>) -> FluxView<[Int]>
+        _ name: String, _ title: String, make: @escaping @Sendable (FluxStore<Log>, FluxStore<Log>) -> FluxView<[Int]>
     ) -> Scenario {
         Scenario(name, title) { scene in
             let (one, other) = twoDispatchers()
             let (stores, seen) = ([makeLog(one), makeLog(one)], Noted([0, 0]))
-            let view = view(stores[0], stores[1])
+            let view = make(stores[0], stores[1])
             // From here on, the value that the view has kept is outdated.
             one.add(1)
             for store in stores { scene.thread("moves") { other.attach(store) } }

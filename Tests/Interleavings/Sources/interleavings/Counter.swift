@@ -133,3 +133,19 @@ enum Working: FluxAsyncActionConverter {
         if case .fail(let number) = event { .add(number * 10 + 9) } else { nil }
     }
 }
+
+extension FluxStoreAccess<Log> {
+    /// Holds changes back from now on.
+    mutating func hold(in held: Noted<[FluxChange<Log>]>) {
+        hold {
+            held.value.append($0)
+            return false
+        }
+    }
+
+    /// Applies what was held back, and holds nothing back any more.
+    mutating func applyHeld(_ held: Noted<[FluxChange<Log>]>) {
+        hold(by: nil)
+        for change in held.value { apply(change, pastGate: true) }
+    }
+}

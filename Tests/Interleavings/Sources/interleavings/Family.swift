@@ -78,7 +78,7 @@ enum Family {
             scene.thread("lets go") { family.value = nil }
             scene.finally { scene.expect(rooms.open.value, is: 0, "open") }
         },
-        Scenario("family-flushed", "A flush keeps no closed member: none is there when the next one opens") {
+        Scenario("family-flushed", "A closed member is released before the next one is created, even during a flush") {
             scene in
             let find = Noted<@Sendable () -> FluxStore<Log>?>({ nil })
             let family = FluxFamily(idle: .zero, clock: ScenarioClock(isStopped: true)) { (_: String) in
@@ -95,8 +95,9 @@ enum Family {
             }
             scene.finally { find.value = { nil } }
         },
-        Scenario("family-dispatched", "What a dispatcher sends to a member that closes is saved when it has closed") {
-            scene in
+        Scenario(
+            "family-dispatched", "An action that a dispatcher sends to a member that closes is saved once it has closed"
+        ) { scene in
             let (disk, dispatcher, reached) = (Disk([7]), FluxDispatcher(), Noted(0))
             let family = FluxFamily(idle: .zero, clock: ScenarioClock(isStopped: true)) { (_: String) in
                 try await FluxStore.restored(from: disk, initialState: Log(), dispatcher: dispatcher)
@@ -111,28 +112,29 @@ enum Family {
             }
             scene.finally { scene.expect(family.keys, is: [], "open") }
         },
-        Scenario("family-held", "What is held back in a member is saved once it is let go of, though it may close") {
+        Scenario("family-held", "An action that is held back is saved if it is applied before its member has gone") {
             scene in
             let disk = Disk([7])
             let family = FluxFamily(idle: .zero, clock: ScenarioClock(isStopped: true)) { (_: String) in
                 try await FluxStore.restored(from: disk, initialState: Log(), dispatcher: nil)
             }
-            let (held, find) = (Noted<[FluxChange<Log>]>([]), Noted<(@Sendable () -> FluxStore<Log>?)?>(nil))
+            let (held, isInTime) = (Noted<[FluxChange<Log>]>([]), Noted(false))
+            let find = Noted<@Sendable () -> FluxStore<Log>?>({ nil })
             scene.task("holds") {
                 // From here on the member may close, because only its handle is kept.
                 let handle = try? await family.with("a") { store in
                     find.value = { [weak store] in store }
-                    return store.handle.holding(held)
+                    store.handle.withAccess { access in
+                        access.hold(in: held)
+                        access.apply(.action(.add(1)))
+                    }
+                    return store.handle
                 }
                 guard let handle else { return }
-                handle.withAccess { access in
-                    access.hold(by: nil)
-                    for change in held.value { access.apply(change, pastGate: true) }
-                }
+                handle.withAccess { $0.applyHeld(held) }
                 // A change that is applied after the store has ended is never saved.
-                if find.value?() == nil { return }
-                scene.expect(await handle.failure() == nil, "it failed")
-                scene.expect(disk.saved.withLock { $0 } ?? [], is: [7, 1], "saved")
+                isInTime.value = find.value() != nil
+                if isInTime.value { scene.expect(await handle.failure() == nil, "it failed") }
             }
             scene.task("shuts down") {
                 let report = await family.shutdown(within: .seconds(1))
@@ -140,7 +142,7 @@ enum Family {
             }
             scene.finally {
                 scene.expect(family.keys, is: [], "open")
-                find.value = nil
+                if isInTime.value { scene.expect(disk.saved.withLock { $0 } ?? [], is: [7, 1], "saved") }
             }
         },
     ]
@@ -169,19 +171,5 @@ private final class Rooms: Sendable {
             await yieldTask()
             open.value -= 1
         }
-    }
-}
-
-extension FluxStoreHandle<Log> {
-    /// Holds changes back from now on, and dispatches one.
-    fileprivate func holding(_ held: Noted<[FluxChange<Log>]>) -> FluxStoreHandle {
-        withAccess { access in
-            access.hold {
-                held.value.append($0)
-                return false
-            }
-            access.apply(.action(.add(1)))
-        }
-        return self
     }
 }
