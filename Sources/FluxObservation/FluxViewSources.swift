@@ -117,8 +117,8 @@ nonisolated final class FluxViewSources: Sendable {
                 }
             }
             // Asked again: a source of the user's own may have read other stores than it named before.
-            let read = known() + cut.found.named
-            return haveStayed && places.include(read, cut.found.places) ? number : nil
+            let named = known() + cut.found.named
+            return haveStayed && places.include(named, cut.found.places) ? number : nil
         }
         // Released outside the lock, together with the readings.
         let shared = isShared ? FluxCut() : nil

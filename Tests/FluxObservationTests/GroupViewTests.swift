@@ -249,20 +249,24 @@ import Testing
         }
     }
 
-    /// Retains a view, and runs a closure when its stamp is read.
+    /// Retains a view, and runs a closure when its stamp is read and one when it is released.
     private final class Keeping: WrappedSource {
         let base: FluxStore<Counter>
         private let look: Locked<(@Sendable () -> Void)?>
+        private let released: @Sendable () -> Void
         let view = Locked<FluxView<Int>?>(nil)
 
-        init(_ base: FluxStore<Counter>, _ look: Locked<(@Sendable () -> Void)?>) {
-            (self.base, self.look) = (base, look)
-        }
+        init(
+            _ base: FluxStore<Counter>, _ look: Locked<(@Sendable () -> Void)?>,
+            released: @escaping @Sendable () -> Void = {}
+        ) { (self.base, self.look, self.released) = (base, look, released) }
 
         var stamp: UInt64 {
             look.current?()
             return base.stamp
         }
+
+        deinit { released() }
     }
 
     @Test func `An action does not tear a view if members join during the read and then leave their dispatcher`() {
@@ -354,34 +358,26 @@ import Testing
         #expect(view.state == [1: 11], "not 1, which is one store before the action and the other after it")
     }
 
-    /// Runs a closure when its stamp is read; records on its release whether the thread held no lock of the library.
-    private final class Free: WrappedSource {
-        let base: FluxStore<Counter>
-        private let (look, isFree): (Locked<(@Sendable () -> Void)?>, Recorder<Bool>)
-
-        init(_ base: FluxStore<Counter>, _ look: Locked<(@Sendable () -> Void)?>, _ isFree: Recorder<Bool>) {
-            (self.base, self.look, self.isFree) = (base, look, isFree)
-        }
-
-        var stamp: UInt64 {
-            look.withLock { $0.take() }?()
-            return base.stamp
-        }
-
-        deinit {
-            let isNow = Locked(false)
-            FluxPureCode.after { isNow.withLock { $0 = true } }
-            isFree.record(isNow.current)
-        }
-    }
-
     @Test func `A member that closes while a view counts its changes is released while no lock is held`() async {
-        let (rooms, busy, isFree) = (Group<Free>(), store(), Recorder<Bool>())
+        let (rooms, busy, isFree) = (Group<Keeping>(), store(), Recorder<Bool>())
         let look = Locked<(@Sendable () -> Void)?>(nil)
-        for (key, store) in [store(1), busy].enumerated() { rooms.open(key, Free(store, look, isFree)) }
+        for (key, store) in [store(1), busy].enumerated() {
+            let room = Keeping(store, look) {
+                let isNow = Locked(false)
+                // Runs at once only if the thread holds no lock of the library.
+                FluxPureCode.after { isNow.withLock { $0 = true } }
+                isFree.record(isNow.current)
+            }
+            rooms.open(key, room)
+        }
         let view = FluxView(rooms) { $0.values.reduce(0) { $0 + $1.count } }
         let token = view.subscribe { _ in }
-        look.withLock { look in look = { elsewhere { rooms.close(0) } } }
+        look.withLock { closes in
+            closes = {
+                look.withLock { $0 = nil }
+                elsewhere { rooms.close(0) }
+            }
+        }
         busy.dispatch(action: .add(1))
         await isFree.count(1)
         #expect(isFree.values == [true])

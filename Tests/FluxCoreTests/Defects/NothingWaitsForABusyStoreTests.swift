@@ -29,15 +29,4 @@ import Testing
             #expect(store.handle.label == "busy")
         }
     }
-
-    @Test func `A store that has ended keeps no object of a module, whenever it is created`() async throws {
-        var released: FluxStore? = FluxStore(initialState: Log(), dispatcher: nil)
-        let handle = try #require(released?.handle)
-        let early = handle.feature(Feature.self) { Feature() }
-        #expect(handle.featureIfAny(Feature.self) === early)
-        released = nil
-        #expect(handle.featureIfAny(Feature.self) == nil)
-        #expect(await Weak(handle.feature(Feature.self) { Feature() }).isGone())
-        #expect(handle.featureIfAny(Feature.self) == nil)
-    }
 }

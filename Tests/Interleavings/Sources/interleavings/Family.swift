@@ -108,7 +108,7 @@ enum Family {
                 }
                 try? await family.close("a")
                 if reached.value == 0 { return }
-                scene.expect(disk.saved.withLock { $0 } ?? [], is: [7, 1], "saved")
+                scene.expect(disk.entries, is: [7, 1], "saved")
             }
             scene.finally { scene.expect(family.keys, is: [], "open") }
         },
@@ -142,7 +142,7 @@ enum Family {
             }
             scene.finally {
                 scene.expect(family.keys, is: [], "open")
-                if isInTime.value { scene.expect(disk.saved.withLock { $0 } ?? [], is: [7, 1], "saved") }
+                if isInTime.value { scene.expect(disk.entries, is: [7, 1], "saved") }
             }
         },
     ]

@@ -35,7 +35,7 @@ enum FamilyViews {
         Scenario("c11-family-swapped", "A view of a family never shows a member as it was before the read began") {
             scene in
             // Each member begins with a change, which makes up for the change to the member that has closed.
-            let family = family(idle: .zero) {
+            let family = family {
                 let store = makeLog()
                 store.add(0)
                 return store
@@ -60,7 +60,7 @@ enum FamilyViews {
         },
         Scenario("c11-family-watched", "A watched view of a family follows each new member, and ends on the newest") {
             scene in
-            let family = family(idle: .zero) { makeLog() }
+            let family = family { makeLog() }
             let view = FluxView(family) { $0.mapValues(\.entries) }
             let (seen, lease) = (Noted<[[String: [Int]]]>([]), Noted<FluxLease<FluxStore<Log>>?>(nil))
             let token = view.subscribe(startingWithCurrent: true) { seen.value.append($0) }
@@ -79,8 +79,8 @@ enum FamilyViews {
     ]
 
     private static func family(
-        idle: Duration, _ make: @escaping @Sendable () -> FluxStore<Log>
+        _ make: @escaping @Sendable () -> FluxStore<Log>
     ) -> FluxFamily<String, FluxStore<Log>> {
-        FluxFamily(idle: idle, clock: ScenarioClock(isStopped: idle > .zero)) { (_: String) in make() }
+        FluxFamily(idle: .zero, clock: ScenarioClock()) { (_: String) in make() }
     }
 }

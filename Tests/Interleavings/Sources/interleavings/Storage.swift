@@ -17,7 +17,7 @@ enum Storage {
                 scene.expect(store.entries.first, is: 7, "the first")
                 scene.expect([1, 2], in: store.entries, "one's")
                 scene.expect(store.entries.count, is: 4, "applied")
-                scene.expect(disk.saved.withLock { $0 } ?? [], is: store.entries, "saved")
+                scene.expect(disk.entries, is: store.entries, "saved")
             }
         },
         Scenario("restored-and-watched", "A subscription that begins while a store loads gets each change once") {
@@ -42,7 +42,7 @@ enum Storage {
                 await store.flush()
                 scene.expect(disk.saved.withLock { $0 ?? [] }.contains(2), "2 is not saved")
             }
-            scene.finally { scene.expect(disk.saved.withLock { $0 } ?? [], is: store.entries, "saved") }
+            scene.finally { scene.expect(disk.entries, is: store.entries, "saved") }
         },
         Scenario("failure-told", "failure() tells of a failed save, or returns once all earlier changes are saved") {
             scene in
@@ -55,7 +55,7 @@ enum Storage {
                 if await store.handle.failure() != nil { return }
                 scene.expect(disk.saved.withLock { $0 ?? [] }.contains(2), "2 is not saved")
             }
-            scene.finally { scene.expect(disk.saved.withLock { $0 } ?? [], is: store.entries, "saved") }
+            scene.finally { scene.expect(disk.entries, is: store.entries, "saved") }
         },
         Scenario("saved-when-it-goes", "A store released while it loads or saves still saves pending changes") {
             scene in
@@ -123,6 +123,9 @@ final class Disk: FluxPersistence {
         saved = FluxLock(entries)
         self.failures = Noted(failures)
     }
+
+    /// What is saved; empty if nothing is.
+    var entries: [Int] { saved.withLock { $0 } ?? [] }
 
     func load() async throws -> Log? { saved.withLock { $0 }.map { Log(entries: $0) } }
 
