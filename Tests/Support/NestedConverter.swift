@@ -12,9 +12,6 @@ public enum NestedConverter: FluxAsyncActionConverter {
             self.name = name
             self.body = body
         }
-
-        /// Whether the event is meant to wait for a debounce.
-        public var isSlow: Bool { name.hasPrefix("slow") }
     }
 
     /// Runs the event's closure.

@@ -7,7 +7,7 @@ import Workbench
 /// No name has a space in it: version 1.38.1 writes the thresholds of such a benchmark under another name than it reads.
 let benchmarks: @Sendable () -> Void = {
     // Wide, because the thresholds that are committed come from another machine than the one they are checked on: they
-    // catch what has become twice as slow, or needs many more threads.
+    // catch what has become three times as slow, or needs many more threads.
     Benchmark.defaultConfiguration = .init(
         metrics: [.wallClock, .throughput, .peakMemoryResident, .threads],
         warmupIterations: 10,

@@ -44,6 +44,9 @@ struct Run: AsyncParsableCommand {
         if fault.contains(where: { !Faults.Kind.allCases.indices.contains($0) }) {
             throw ValidationError("--fault must be 0 to \(Faults.Kind.allCases.count - 1).")
         }
+        if bare, !fault.isEmpty, fault.allSatisfy({ Faults.Kind.allCases[$0].isOfNode }) {
+            throw ValidationError("--bare has no nodes, and each --fault that was given needs one.")
+        }
     }
 
     func run() async throws {
