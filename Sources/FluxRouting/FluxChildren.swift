@@ -42,16 +42,17 @@ nonisolated extension FluxDispatcher {
         FluxPureCode.forbid("attach")
         // One attachment at a time in the whole program: two dispatchers that are being attached to each other
         // concurrently would not see the cycle. The interceptors that were visited are released outside the lock.
-        var seen: [ObjectIdentifier: [any FluxDispatchInterceptor]] = [:]
+        var seen: FluxSeen = [:]
         let registration: FluxRegistration? = fluxAttachingChildren.withLock { _ in
-            if child.leads(to: self, &seen) { return nil }
+            if child.isAny(&seen, where: { $0 === self }) { return nil }
             seen[ObjectIdentifier(self)] = interceptors
-            return add(FluxChildEntry(child: child), priority: priority) {
+            return add(FluxChildEntry(child, followers), priority: priority) {
                 ($0 as? FluxChildEntry)?.child === child
             }
         }
         seen = [:]
         guard let registration else { throw FluxCycle() }
+        followers.follow()
         return registration
     }
 
@@ -73,25 +74,137 @@ nonisolated extension FluxDispatcher {
         interceptors.compactMap { ($0 as? FluxChildEntry)?.child }
     }
 
-    /// Visits each dispatcher once, however many paths lead to it.
-    private func leads(
-        to dispatcher: FluxDispatcher, _ seen: inout [ObjectIdentifier: [any FluxDispatchInterceptor]]
-    ) -> Bool {
-        if self === dispatcher { return true }
+    /// Subscribes to this dispatcher and to each one below it: now, and whenever one is attached.
+    ///
+    /// ```swift
+    /// let token = dispatcher.subscribeToAll { dispatcher in dispatcher.subscribeActions(on: queue) { print($0.action) } }
+    /// ```
+    ///
+    /// When `attach` of a child returns, the closure has been called for it and for those below it. Each dispatcher is
+    /// subscribed to once, however many ways lead to it. Its subscription ends once the last way has been removed and
+    /// no action is on its way there.
+    ///
+    /// - Parameter subscribe: Subscribes to a dispatcher. Called on the thread that attaches, while a lock is held: it
+    ///   must not attach or detach dispatchers, or end this subscription.
+    /// - Returns: The token of all these subscriptions. Keep it: they end when the token is released. It keeps
+    ///   this dispatcher alive, and those below while they are below.
+    /// - Complexity: O(*d* + *m*) for *d* dispatchers and their *m* middleware, and again for each change of the children
+    ///   of one of them; besides, the cost of `subscribe`.
+    public func subscribeToAll(
+        _ subscribe: @escaping @Sendable (FluxDispatcher) -> FluxSubscription
+    ) -> FluxSubscription {
+        FluxPureCode.forbid("subscribeToAll")
+        let follower = FluxFollower(self, subscribe)
+        follower.follow()
+        return FluxSubscription {
+            follower.end()
+        } finish: {
+            for token in follower.tokens { await token.finish() }
+        } dropped: {
+            follower.tokens.reduce(0) { $0 + $1.dropped }
+        }
+    }
+
+    /// Returns whether a closure returns true for this dispatcher or one below it.
+    ///
+    /// Visits each dispatcher once, however many paths lead to it, and before its children are read.
+    func isAny(_ seen: inout FluxSeen, where isWanted: (FluxDispatcher) -> Bool) -> Bool {
         if seen[ObjectIdentifier(self)] != nil { return false }
+        if isWanted(self) { return true }
         let interceptors = interceptors
         seen[ObjectIdentifier(self)] = interceptors
-        return interceptors.contains { ($0 as? FluxChildEntry)?.child.leads(to: dispatcher, &seen) == true }
+        return interceptors.contains { ($0 as? FluxChildEntry)?.child.isAny(&seen, where: isWanted) == true }
     }
 }
 
 nonisolated private let fluxAttachingChildren = FluxLock(())
 
+/// The dispatchers that a walk has visited, each with its interceptors, which are released after the walk.
+typealias FluxSeen = [ObjectIdentifier: [any FluxDispatchInterceptor]]
+
 /// Passes an action through a child of the dispatcher, and back.
-nonisolated private struct FluxChildEntry: FluxDispatchInterceptor {
+nonisolated private final class FluxChildEntry: FluxDispatchInterceptor {
     let child: FluxDispatcher
+    /// The followers of the dispatcher that it belongs to.
+    private let followers: FluxFollowers
+
+    init(_ child: FluxDispatcher, _ followers: FluxFollowers) { (self.child, self.followers) = (child, followers) }
+
+    /// However the child was removed, no action is on its way there any more.
+    deinit { FluxPureCode.after { [followers] in followers.follow() } }
 
     func dispatch(_ action: any FluxAction, on dispatcher: FluxDispatcher, next: FluxNext) -> Int {
         next(action, through: child)
+    }
+}
+
+// MARK: - Following the children
+
+/// The followers of a dispatcher, kept as a feature of it.
+nonisolated private final class FluxFollowers: Sendable {
+    private let all = FluxLock<[ObjectIdentifier: FluxFollower]>([:])
+
+    func add(_ follower: FluxFollower) { all.withLock { $0[ObjectIdentifier(follower)] = follower } }
+
+    func remove(_ follower: FluxFollower) { all.withLock { $0[ObjectIdentifier(follower)] = nil } }
+
+    func follow() { for follower in all.withLock({ $0 }).values { follower.follow() } }
+}
+
+nonisolated extension FluxDispatcher {
+    fileprivate var followers: FluxFollowers { feature(FluxFollowers.self, FluxFollowers.init) }
+}
+
+/// Subscribes to a dispatcher and to all below it, and follows as they are attached and removed.
+nonisolated private final class FluxFollower: Sendable {
+    private struct Table {
+        /// Nil once ended.
+        var root: FluxDispatcher?
+        var known: [ObjectIdentifier: FluxDispatcher] = [:]
+        var tokens: [ObjectIdentifier: FluxSubscription] = [:]
+    }
+
+    private let table: FluxLock<Table>
+    private let subscribe: @Sendable (FluxDispatcher) -> FluxSubscription
+
+    init(_ root: FluxDispatcher, _ subscribe: @escaping @Sendable (FluxDispatcher) -> FluxSubscription) {
+        table = FluxLock(Table(root: root))
+        self.subscribe = subscribe
+    }
+
+    var tokens: [FluxSubscription] { table.withLock { Array($0.tokens.values) } }
+
+    /// Subscribes to what has come, and ends the subscriptions to what has gone.
+    func follow() {
+        // What may be the last reference to something of the user's is released after the lock.
+        var seen: FluxSeen = [:]
+        var gone: [(FluxDispatcher?, FluxSubscription?)] = []
+        table.withLock { table in
+            guard let root = table.root else { return }
+            _ = root.isAny(&seen) { dispatcher in
+                if table.known[ObjectIdentifier(dispatcher)] == nil {
+                    // Before its children are read: whoever attaches one after that finds this follower.
+                    dispatcher.followers.add(self)
+                    table.known[ObjectIdentifier(dispatcher)] = dispatcher
+                    table.tokens[ObjectIdentifier(dispatcher)] = subscribe(dispatcher)
+                }
+                return false
+            }
+            for (id, dispatcher) in table.known where seen[id] == nil {
+                dispatcher.followers.remove(self)
+                gone.append((table.known.removeValue(forKey: id), table.tokens.removeValue(forKey: id)))
+            }
+        }
+        for (_, token) in gone { token?.unsubscribe() }
+        seen = [:]
+    }
+
+    func end() {
+        let old = table.withLock { table in
+            defer { (table.root, table.known) = (nil, [:]) }
+            return table
+        }
+        for dispatcher in old.known.values { dispatcher.followers.remove(self) }
+        for token in old.tokens.values { token.unsubscribe() }
     }
 }

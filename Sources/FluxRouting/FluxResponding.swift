@@ -12,7 +12,8 @@ nonisolated extension FluxDispatcher {
     /// - Complexity: O(*m* + *n* log *n*) for *m* middleware and *n* stores, and the same per dispatcher below.
     public func responds(to type: any FluxAction.Type) -> Bool {
         FluxPureCode.forbid("responds(to:)")
-        return stores.contains { $0.takes(type) } || children.contains { $0.responds(to: type) }
+        var seen: FluxSeen = [:]
+        return isAny(&seen) { dispatcher in dispatcher.stores.contains { $0.takes(type) } }
     }
 
     /// Returns whether an action reaches any store that is attached here or to a child.

@@ -151,7 +151,7 @@ import Testing
         try child.attach(main)
     }
 
-    @Test func `The search for a cycle visits each dispatcher once, even if many paths lead to it`() throws {
+    @Test func `The searches below a dispatcher visit each once, even if many paths lead to it`() throws {
         // There are 2 to the power of 60 paths: a search that followed each of them would never end.
         var top = FluxDispatcher()
         let bottom = top
@@ -164,6 +164,7 @@ import Testing
             top = next
         }
         #expect(throws: FluxCycle.self) { try bottom.attach(top) }
+        #expect(!top.responds(to: Counter.Action.self))
     }
 
     @Test func `One of two threads that attach two dispatchers to each other is refused`() async {

@@ -188,7 +188,54 @@ enum C1 {
                 dispatcher.remove(watch)
             }
         },
+        Scenario("c4-children-followed", "All below a dispatcher are followed, while they come and it is subscribed to") {
+            scene in
+            let (top, follows) = (FluxDispatcher(), Follows())
+            let (middle, leaf) = twoDispatchers()
+            let token = Noted<FluxSubscription?>(nil)
+            scene.thread("subscribes") { token.value = top.subscribeToAll { follows.subscribe($0) } }
+            scene.thread("attaches") {
+                _ = try? top.attach(middle)
+                if token.value != nil { scene.expect(follows.has(middle), "not followed once attached") }
+            }
+            scene.thread("attaches below") { _ = try? middle.attach(leaf) }
+            scene.finally {
+                for one in [top, middle, leaf] { scene.expect(follows.has(one), "not followed at the end") }
+                token.value = nil
+                scene.expect(follows.count, is: 0, "followed after the end")
+            }
+        },
+        Scenario("c4-children-left", "What is no longer below a dispatcher is left, whatever comes below it meanwhile") {
+            scene in
+            let (top, follows) = (FluxDispatcher(), Follows())
+            let (middle, leaf) = twoDispatchers()
+            _ = try? top.attach(middle)
+            let token = Noted<FluxSubscription?>(top.subscribeToAll { follows.subscribe($0) })
+            scene.thread("detaches") { top.detach(middle) }
+            scene.thread("attaches below") { _ = try? middle.attach(leaf) }
+            scene.thread("dispatches") { top.add(1) }
+            scene.finally {
+                scene.expect(follows.has(top) && follows.count == 1, "followed: \(follows.count)")
+                token.value = nil
+                scene.expect(follows.count, is: 0, "followed after the end")
+            }
+        },
     ]
+}
+
+/// The dispatchers that a subscription to all follows.
+private final class Follows: Sendable {
+    private let all = FluxLock<[ObjectIdentifier]>([])
+
+    var count: Int { all.withLock { $0.count } }
+
+    func has(_ dispatcher: FluxDispatcher) -> Bool { all.withLock { $0.contains(ObjectIdentifier(dispatcher)) } }
+
+    func subscribe(_ dispatcher: FluxDispatcher) -> FluxSubscription {
+        let id = ObjectIdentifier(dispatcher)
+        all.withLock { $0.append(id) }
+        return FluxSubscription { [self] in all.withLock { $0.removeAll { $0 == id } } }
+    }
 }
 
 /// Records attached stores as true, and detached ones as false.
