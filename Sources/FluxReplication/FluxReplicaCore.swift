@@ -219,9 +219,12 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
     private func load() async throws {
         let needed = machine.withLock { $0.trimmed }
         var (state, ledger) = (initialState, FluxReplicaLedger())
-        if let snapshot = try await log.snapshot() {
+        if let snapshot = try await newestSnapshot() {
             do {
                 let image = try FluxReplicaImage(snapshot.state)
+                if image.ledger.position != snapshot.position {
+                    throw FluxReplicaMalformed(description: "it is the one of position \(image.ledger.position)")
+                }
                 (state, ledger) = (try decode(image.state, coding.decodeState), image.ledger)
             } catch {
                 stop(at: snapshot.position, error, "the snapshot: ")
@@ -238,6 +241,14 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
             return step
         }
         if let step { follow(step) }
+    }
+
+    private func newestSnapshot() async throws(FluxSharedLogError) -> FluxSharedSnapshot<[UInt8]>? {
+        do { return try await log.snapshot() } catch {
+            // Only a reading says which entries are gone.
+            if case .trimmed = error { throw .unavailable("\(error)") }
+            throw error
+        }
     }
 
     private func decode<Value>(

@@ -4,15 +4,14 @@
 ///
 /// | bytes    |                                                                                    |
 /// |----------|------------------------------------------------------------------------------------|
-/// | 0        | the version of this format, 1                                                      |
+/// | 0        | the version of this format, 2                                                      |
 /// | 1        | 1 if there is a checksum, plus 2 if there is an action                             |
 /// | 2..<34   | the writer, the number, the floor, the base: see `FluxReplicaLedger`               |
 /// | 8 and 8 each | the count of numbers that were given up, and these numbers                     |
 /// | 24       | if there is a checksum: the count of entries, the version, the checksum            |
 /// | the rest | if there is an action: its version, and the user's bytes                           |
+/// | last 8   | the checksum of all bytes before; format 1 had none, and is still read             |
 nonisolated struct FluxReplicaEnvelope: Equatable {
-    static let format: UInt8 = 1
-
     var writer: UInt64
     var number: UInt64
     var floor: UInt64
@@ -30,7 +29,7 @@ nonisolated struct FluxReplicaEnvelope: Equatable {
         var numbers = [writer, number, floor, base, UInt64(givenUp.count)] + givenUp
         if let check { numbers += [check.count, UInt64(check.version), check.sum] }
         if let action { numbers.append(UInt64(action.version)) }
-        return [Self.format, parts] + FluxReplicaBytes.bytes(of: numbers) + (action?.bytes ?? [])
+        return FluxReplicaBytes.sealed([parts] + FluxReplicaBytes.bytes(of: numbers) + (action?.bytes ?? []))
     }
 
     init(writer: UInt64, number: UInt64, floor: UInt64, base: UInt64, givenUp: [UInt64] = []) {
@@ -39,8 +38,7 @@ nonisolated struct FluxReplicaEnvelope: Equatable {
     }
 
     init(_ bytes: [UInt8]) throws(FluxReplicaMalformed) {
-        var reader = FluxReplicaBytes(bytes)
-        try reader.format(Self.format)
+        var reader = try FluxReplicaBytes(sealed: bytes)
         let parts = try reader.byte()
         (writer, number, floor, base) = try (reader.number(), reader.number(), reader.number(), reader.number())
         givenUp = try reader.numbers()
@@ -64,12 +62,10 @@ nonisolated struct FluxReplicaContent: Equatable {
     var bytes: [UInt8]
 }
 
-/// A snapshot in a shared log: the version of this format, 1; the version of the state; the ledger; the user's bytes.
+/// A snapshot in a shared log: the version of the state, the ledger and the user's bytes, sealed as an entry is.
 ///
 /// It is the same on all nodes that have read the same entries, so the nodes compare its checksum.
 nonisolated struct FluxReplicaImage: Equatable {
-    static let format: UInt8 = 1
-
     var ledger: FluxReplicaLedger
     var state: FluxReplicaContent
 
@@ -78,7 +74,7 @@ nonisolated struct FluxReplicaImage: Equatable {
         for (id, writer) in ledger.writers.sorted(by: { $0.key < $1.key }) {
             numbers += [id, writer.floor, writer.last, UInt64(writer.decided.count)] + writer.decided
         }
-        return [Self.format] + FluxReplicaBytes.bytes(of: numbers) + state.bytes
+        return FluxReplicaBytes.sealed(FluxReplicaBytes.bytes(of: numbers) + state.bytes)
     }
 
     init(ledger: FluxReplicaLedger, state: FluxReplicaContent) {
@@ -86,8 +82,7 @@ nonisolated struct FluxReplicaImage: Equatable {
     }
 
     init(_ bytes: [UInt8]) throws(FluxReplicaMalformed) {
-        var reader = FluxReplicaBytes(bytes)
-        try reader.format(Self.format)
+        var reader = try FluxReplicaBytes(sealed: bytes)
         let version = try reader.version()
         ledger = FluxReplicaLedger()
         (ledger.position, ledger.count) = try (reader.number(), reader.number())
@@ -112,10 +107,28 @@ nonisolated struct FluxReplicaMalformed: Swift.Error, Equatable, CustomStringCon
 
 /// A reader of encoded bytes, with the functions to encode them.
 nonisolated struct FluxReplicaBytes {
-    private let bytes: [UInt8]
-    private var next = 0
+    private static let format: UInt8 = 2
 
-    init(_ bytes: [UInt8]) { self.bytes = bytes }
+    private let bytes: [UInt8]
+    private var next = 1
+
+    /// Reads what `sealed` has returned.
+    init(sealed all: [UInt8]) throws(FluxReplicaMalformed) {
+        let format = all.first ?? 0
+        if !(1...Self.format).contains(format) {
+            throw FluxReplicaMalformed(description: "its format is \(format), and \(Self.format) is known")
+        }
+        bytes = format == 1 ? all : Array(all.dropLast(8))
+        if format > 1 && Self.sealed(Array(bytes.dropFirst())) != all {
+            throw FluxReplicaMalformed(description: "its checksum is wrong: it is damaged, or a part is missing")
+        }
+    }
+
+    /// Returns the bytes between the version of the format and a checksum.
+    static func sealed(_ bytes: [UInt8]) -> [UInt8] {
+        let bytes = [format] + bytes
+        return bytes + Self.bytes(of: [checksum(bytes)])
+    }
 
     mutating func byte() throws(FluxReplicaMalformed) -> UInt8 {
         guard next < bytes.count else { throw FluxReplicaMalformed(description: "it ends after \(next) bytes") }
@@ -142,11 +155,6 @@ nonisolated struct FluxReplicaBytes {
             throw FluxReplicaMalformed(description: "\(number) is not a version")
         }
         return version
-    }
-
-    mutating func format(_ known: UInt8) throws(FluxReplicaMalformed) {
-        let found = try byte()
-        if found != known { throw FluxReplicaMalformed(description: "its format is \(found), and \(known) is known") }
     }
 
     func rest() -> [UInt8] { Array(bytes[next...]) }

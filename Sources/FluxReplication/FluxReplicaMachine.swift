@@ -62,6 +62,8 @@ nonisolated struct FluxReplicaMachine {
 
     /// The next number for a dispatch, a fresh read or an objection.
     private var next: UInt64 = 1
+    /// The first number of this replica; lower ones are those of the replica whose writer it has taken over.
+    private var first: UInt64 = 1
     /// No action with a lower number waits.
     private var floor: UInt64 = 1
     /// The numbers above the floor whose dispatch has ended unconfirmed; later entries name them, so that they come
@@ -170,7 +172,7 @@ nonisolated struct FluxReplicaMachine {
             return true
         case .failure(let error):
             guard let wait = waits[id] else { return false }
-            let isNever = wait.kind == .dispatch && wait.reason == nil
+            let isNever = if case .refused = error { wait.kind == .dispatch && wait.reason == nil } else { false }
             give(id, .failure(isNever ? .notApplied("\(error)") : wait.unknown("\(error)")), &effects)
             return false
         }
@@ -234,8 +236,8 @@ nonisolated struct FluxReplicaMachine {
         // that the next objection is about.
         step.isCheckDue = envelope.action != nil && ledger.count.isMultiple(of: checkEvery)
         if ledger.count.isMultiple(of: snapshotEvery) {
-            // Only the node that has written the entry saves the snapshot.
-            if envelope.writer == writer { step.saves = lastDue }
+            // Only the node that has written the entry saves the snapshot: not one that has taken over its writer.
+            if envelope.writer == writer && envelope.number >= first { step.saves = lastDue }
             lastDue = position
         }
         return step
@@ -392,7 +394,7 @@ nonisolated struct FluxReplicaMachine {
     mutating func takeOver(from closed: inout [UInt64: UInt64]) {
         guard let old = ledger.writers.keys.first(where: { closed[$0] != nil }) else { return }
         (writer, next) = (old, Swift.max(closed.removeValue(forKey: old)!, next))
-        floor = next
+        (floor, first) = (next, next)
     }
 
     /// Leaves the writer to the next replica; called once, after the end.

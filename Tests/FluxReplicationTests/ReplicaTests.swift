@@ -973,7 +973,7 @@ import Testing
             throw Unexpected(it: "\(replica.status.state)")
         }
         #expect(stop.position == position && stop.version == nil)
-        #expect(stop.reason == "its format is 9, and 1 is known")
+        #expect(stop.reason == "its format is 9, and 2 is known")
     }
 
     @Test("A node that stops before a snapshot says that it is a snapshot")
@@ -985,7 +985,42 @@ import Testing
         try await log.trim(through: position)
         let error = await #expect(throws: FluxReplicaError.self) { try await join(log) }
         guard case .stopped(let stop) = error else { throw Unexpected(it: "\(error, default: "nothing")") }
-        #expect(stop.position == position && stop.reason == "the snapshot: its format is 9, and 1 is known")
+        #expect(stop.position == position && stop.reason == "the snapshot: its format is 9, and 2 is known")
+    }
+
+    @Test("A node stops before a snapshot that lacks a part, or that belongs to another position")
+    func wrongSnapshot() async throws {
+        let log = FluxTestLog()
+        let right = try await join(log, snapshotEvery: 1)
+        for number in UInt8(1)...3 { try await right.dispatch(action: [1, number]) }
+        await right.close()
+        let snapshot = try #require(try await log.snapshot())
+        let torn = SnapshotLog(base: log) { FluxSharedSnapshot(position: $0.position, state: $0.state.dropLast(4)) }
+        let moved = SnapshotLog(base: log) { FluxSharedSnapshot(position: $0.position + 1, state: $0.state) }
+        let damage = "its checksum is wrong: it is damaged, or a part is missing"
+        let other = "it is the one of position \(snapshot.position)"
+        for (log, reason) in [(torn, damage), (moved, other)] {
+            let error = await #expect(throws: FluxReplicaError.self) { try await join(log) }
+            guard case .stopped(let stop) = error else { throw Unexpected(it: "\(error, default: "nothing")") }
+            #expect(stop.reason == "the snapshot: \(reason)")
+        }
+    }
+
+    @Test("Only a reading says which entries are gone: a snapshot or an append that does so is tried, or not confirmed")
+    func wrongTrimmed() async throws {
+        let calls = Locked(0)
+        let base = FluxTestLog()
+        let log = SnapshotLog(base: base, appended: .trimmed(through: 3)) { snapshot in
+            snapshot
+        } before: { () throws(FluxSharedLogError) in
+            if calls.withLock({ $0 += 1; return $0 }) < 3 { throw .trimmed(through: 1_000) }
+        }
+        let replica = try await join(log)
+        #expect(calls.current == 3)
+        let error = await #expect(throws: FluxReplicaError.self) { try await replica.dispatch(action: [1, 1]) }
+        guard case .unconfirmed = error else { throw Unexpected(it: "\(error, default: "nothing")") }
+        _ = try await replica.upToDate()
+        #expect(replica.lines == [[1, 1]])
     }
 
     // MARK: - Families

@@ -43,7 +43,8 @@ import Testing
         envelope.action = FluxReplicaContent(version: 8, bytes: [0xaa])
         let numbers: [UInt8] = [3, 2, 1, 1, 2, 5, 6, 7, 8]
         #expect(
-            envelope.bytes == [1, 3, 2, 1, 0, 0, 0, 0, 0, 0] + numbers.flatMap { [$0, 0, 0, 0, 0, 0, 0, 0] } + [0xaa])
+            envelope.bytes.dropLast(8)
+                == [2, 3, 2, 1, 0, 0, 0, 0, 0, 0] + numbers.flatMap { [$0, 0, 0, 0, 0, 0, 0, 0] } + [0xaa])
         #expect(envelope.key == "76-3")
         var ledger = FluxReplicaLedger()
         (ledger.position, ledger.count) = (9, 8)
@@ -52,7 +53,11 @@ import Testing
         ]
         let image = FluxReplicaImage(ledger: ledger, state: FluxReplicaContent(version: 1, bytes: [0xbb]))
         let parts: [UInt8] = [1, 9, 8, 2] + [2, 0, 0, 0] + [7, 3, 6, 2, 4, 5]
-        #expect(image.bytes == [1] + parts.flatMap { [$0, 0, 0, 0, 0, 0, 0, 0] } + [0xbb])
+        #expect(image.bytes.dropLast(8) == [2] + parts.flatMap { [$0, 0, 0, 0, 0, 0, 0, 0] } + [0xbb])
+        for bytes in [envelope.bytes, image.bytes] {
+            #expect(
+                bytes.suffix(8) == FluxReplicaBytes.bytes(of: [FluxReplicaBytes.checksum(Array(bytes.dropLast(8)))]))
+        }
         #expect(FluxReplicaBytes.checksum(Array("foobar".utf8)) == 0x8594_4171_f739_67e8)
     }
 
@@ -74,29 +79,41 @@ import Testing
 
     @Test("A version that no program can have is rejected")
     func noVersion() {
-        var bytes = Self.image.bytes
-        bytes[8] = 0x80
+        var bytes = Array(Self.image.bytes.dropLast(8))
+        (bytes[0], bytes[8]) = (1, 0x80)
         #expect(throws: FluxReplicaMalformed(description: "\(UInt64(1) << 63 + 2) is not a version")) {
             try FluxReplicaImage(bytes)
         }
     }
 
-    @Test("Bytes that are cut off at any length or have another format are rejected")
+    @Test("What format 1 wrote, which had no checksum, is still read")
+    func formatOne() throws {
+        for envelope in Self.envelopes {
+            #expect(try FluxReplicaEnvelope([1] + envelope.bytes.dropFirst().dropLast(8)) == envelope)
+        }
+        #expect(try FluxReplicaImage([1] + Self.image.bytes.dropFirst().dropLast(8)) == Self.image)
+    }
+
+    @Test("Bytes that are cut off at any length, differ in any bit or have another format are rejected")
     func damaged() {
-        for bytes in [Self.envelopes[1].bytes, Self.image.bytes.dropLast(3)] as [[UInt8]] {
-            for count in bytes.indices {
-                #expect(throws: FluxReplicaMalformed.self) {
-                    if bytes == Self.envelopes[1].bytes {
-                        _ = try FluxReplicaEnvelope(Array(bytes.prefix(count)))
-                    } else {
-                        _ = try FluxReplicaImage(Array(bytes.prefix(count)))
-                    }
+        func isRead(_ bytes: [UInt8], asImage: Bool) -> Bool {
+            if asImage { return (try? FluxReplicaImage(bytes)) != nil }
+            return (try? FluxReplicaEnvelope(bytes)) != nil
+        }
+        for (bytes, isImage) in Self.envelopes.map({ ($0.bytes, false) }) + [(Self.image.bytes, true)] {
+            #expect(isRead(bytes, asImage: isImage))
+            for index in bytes.indices {
+                #expect(!isRead(Array(bytes.prefix(index)), asImage: isImage), "\(index) bytes")
+                for bit in 0..<8 {
+                    var flipped = bytes
+                    flipped[index] ^= 1 << bit
+                    #expect(!isRead(flipped, asImage: isImage), "bit \(bit) of byte \(index)")
                 }
             }
         }
         var newer = Self.envelopes[0].bytes
-        newer[0] = 2
-        #expect(throws: FluxReplicaMalformed(description: "its format is 2, and 1 is known")) {
+        newer[0] = 3
+        #expect(throws: FluxReplicaMalformed(description: "its format is 3, and 2 is known")) {
             try FluxReplicaEnvelope(newer)
         }
     }

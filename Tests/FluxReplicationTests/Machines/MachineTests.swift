@@ -422,6 +422,23 @@ import Testing
         }
     }
 
+    @Test func `A late entry of the closed machine whose writer was taken over brings no snapshot`() throws {
+        let late = try (dispatched(), dispatched())
+        try receive(1, late.0)
+        effects { $0.closed(&$1) }
+        var closed: [UInt64: UInt64] = [:]
+        machine.it.handOver(to: &closed)
+        let ledger = machine.it.ledger
+        for isLate in [true, false] {
+            machine.it = Self.machine(writer: 7, snapshotEvery: 2)
+            _ = loaded(ledger)
+            var copy = closed
+            machine.it.takeOver(from: &copy)
+            let own = try dispatched()
+            #expect(try (receive(2, isLate ? late.1 : own).saves != nil) == !isLate)
+        }
+    }
+
     @Test
     func `A writer without entries is not taken over, and a successor skips the numbers of its own reads`() throws {
         var closed: [UInt64: UInt64] = [:]

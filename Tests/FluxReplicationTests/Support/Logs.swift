@@ -24,6 +24,25 @@ extension WrappedLog {
     func trim(through position: UInt64) async throws(FluxSharedLogError) { try await base.trim(through: position) }
 }
 
+/// Hands over another snapshot than was saved, and may append and fail.
+struct SnapshotLog: WrappedLog {
+    let base: FluxTestLog
+    var appended: FluxSharedLogError?
+    let instead: @Sendable (FluxSharedSnapshot<[UInt8]>) -> FluxSharedSnapshot<[UInt8]>
+    var before: @Sendable () throws(FluxSharedLogError) -> Void = {}
+
+    func append(_ entry: [UInt8], key: String) async throws(FluxSharedLogError) -> UInt64 {
+        let position = try await base.append(entry, key: key)
+        if let appended { throw appended }
+        return position
+    }
+
+    func snapshot() async throws(FluxSharedLogError) -> FluxSharedSnapshot<[UInt8]>? {
+        try before()
+        return try await base.snapshot().map(instead)
+    }
+}
+
 /// Refuses every entry.
 struct RefusingLog: WrappedLog {
     let base = FluxTestLog()
