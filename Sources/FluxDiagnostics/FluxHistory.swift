@@ -47,7 +47,8 @@ nonisolated public final class FluxHistory<State: FluxState>: Sendable {
     /// - Parameters:
     ///   - store: The store to record.
     ///   - limit: How many actions to keep, at least 1. The oldest is forgotten first.
-    /// - Complexity: O(1). Recording an action costs O(1) too, whatever the limit.
+    /// - Complexity: O(1). Recording an action costs O(1) too, amortised, whatever the limit: the first one
+    ///   after a jump back forgets what was undone.
     @inlinable public init(_ store: FluxStore<State>, limit: Int) {
         guard limit > 0 else {
             Swift.fatalError("FluxCore: FluxHistory(limit: \(limit)) would keep nothing. Give a limit of 1 or more.")

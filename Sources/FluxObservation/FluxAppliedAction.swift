@@ -79,7 +79,7 @@ nonisolated extension FluxDispatcher {
         on queue: DispatchQueue? = nil,
         _ handler: @escaping @Sendable (FluxAppliedAction<any FluxAction>) -> Void
     ) -> FluxSubscription {
-        subscribe(on: queue, handler) { $0 }
+        subscribeActions(on: queue, handler) { $0 }
     }
 
     /// Calls a handler with every action of one type that any store of this dispatcher applies from now on.
@@ -97,7 +97,7 @@ nonisolated extension FluxDispatcher {
         on queue: DispatchQueue? = nil,
         _ handler: @escaping @Sendable (FluxAppliedAction<Action>) -> Void
     ) -> FluxSubscription {
-        subscribe(on: queue, handler) { applied in
+        subscribeActions(on: queue, handler) { applied in
             // A value must have exactly this type: a cast alone would also unwrap an action that is an optional.
             guard type is AnyClass || Swift.type(of: applied.action) == type, let action = applied.action as? Action
             else { return nil }
@@ -137,7 +137,7 @@ nonisolated extension FluxDispatcher {
         subscribeActions(of: type, on: DispatchQueue.main, main.bind(handler))
     }
 
-    private func subscribe<Element: Sendable>(
+    private func subscribeActions<Element: Sendable>(
         on queue: DispatchQueue?, _ handler: @escaping @Sendable (Element) -> Void,
         _ take: @escaping @Sendable (FluxAppliedAction<any FluxAction>) -> Element?
     ) -> FluxSubscription {

@@ -137,4 +137,23 @@ nonisolated extension FluxSource {
         return connect(
             FluxReceiver(failing) { $1 ? failing.put(.success($0)) : nil }, startingWithCurrent: startingWithCurrent)
     }
+
+    /// Calls a handler on the main actor with every state announced from now on, and ends with an error rather than
+    /// miss one.
+    ///
+    /// - Parameters:
+    ///   - limit: How many changes may wait; at least 1.
+    ///   - main: The main queue.
+    ///   - startingWithCurrent: True to deliver the current state first, atomically with the start (C5).
+    ///   - handler: Receives each state, or the error that ends the subscription.
+    /// - Returns: The subscription's token. Keep it: the subscription ends when the token is released.
+    public func subscribe(
+        failingAfter limit: Int,
+        on main: FluxMainQueue,
+        startingWithCurrent: Bool = false,
+        _ handler: @escaping @MainActor @Sendable (Swift.Result<State, FluxOverflow>) -> Void
+    ) -> FluxSubscription {
+        subscribe(
+            failingAfter: limit, on: DispatchQueue.main, startingWithCurrent: startingWithCurrent, main.bind(handler))
+    }
 }

@@ -211,6 +211,16 @@ nonisolated public final class FluxView<State: Sendable>: FluxSource {
         self.init(Array(sources), by: { $0 == $1 }, transform)
     }
 
+    /// Not available: an array cannot combine sources of different state types.
+    @available(
+        *, unavailable,
+        message: "the sources have states of different types. Pass them one by one: FluxView(a, b) { a, b in … }"
+    )
+    public convenience init(
+        _ sources: [any FluxSource], by isSame: @escaping (State, State) -> Bool = { _, _ in false },
+        transform: @escaping ([Any]) -> State
+    ) { Swift.fatalError() }
+
     /// Creates a view of all members of a group, with values compared by your function.
     ///
     /// - Parameters:

@@ -54,6 +54,19 @@ import Testing
         #expect(subscription.dropped == 8)
     }
 
+    @Test func `A subscription with failingAfter on the main actor is called there`() async {
+        let store = FluxStore(initialState: Counter(), dispatcher: nil)
+        let seen = Recorder<Int>()
+        let subscription = store.subscribe(failingAfter: 2, on: .main) { result in
+            MainActor.assertIsolated()
+            if case .success(let state) = result { seen.record(state.count) }
+        }
+        store.dispatch(action: .add(1))
+        await store.flush()
+        #expect(seen.values == [1])
+        withExtendedLifetime(subscription) {}
+    }
+
     /// C8: however many states there were, a blocked handler keeps only this many of them alive.
     @Test(arguments: [(AnyDelivery.latest, 0), (.newest(2), 2), (.oldest(2), 2)])
     func `A blocked handler keeps a bounded number of states alive`(delivery: AnyDelivery, held: Int) async {

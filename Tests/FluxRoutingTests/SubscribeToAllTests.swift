@@ -100,7 +100,7 @@ import Testing
         #expect(log.open == [])
     }
 
-    @Test func `The token keeps the dispatcher; a child that is left, and all once it ends, are released`() async throws {
+    @Test func `The token keeps the dispatcher, but no child that is left, and nothing once it ends`() async throws {
         var outer: FluxDispatcher? = FluxDispatcher()
         var inner: FluxDispatcher? = FluxDispatcher()
         let (outerGone, innerGone) = (Weak(outer!), Weak(inner!))

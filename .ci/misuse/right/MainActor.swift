@@ -16,6 +16,8 @@
         store.subscribe(toAnyOf: \.n, \.name, on: .main) { state, changed in
             if changed.contains(\.name) { label.text = state.name }
         },
+        store.subscribe(.buffered(newest: 3), on: .main) { label.text = $0.name },
+        store.subscribe(failingAfter: 3, on: .main) { label.text = (try? $0.get().name) ?? "" },
         view.subscribe(on: .main, handler),
         view.subscribe(on: .main) { label.text = $0.name },
         view.subscribe(to: \.name, on: .main) { label.text = $0 },

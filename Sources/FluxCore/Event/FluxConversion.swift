@@ -150,6 +150,8 @@ nonisolated public final class FluxConversion<Converter: FluxActionConverter>: S
 
     /// Ends the conversion with an action that is computed only if it is sent.
     @usableFromInline func end(_ outcome: FluxTask.Outcome, last: () -> Converter.Action?) {
+        // Stops the program if the conversion is shared.
+        let event = event
         // Relaxed: it only picks the first caller; the lock of the task orders what follows.
         if hasEnded.exchange(true, ordering: .relaxed) { return }
         if let ticket, let error = outcome.error {

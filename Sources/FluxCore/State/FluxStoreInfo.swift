@@ -94,7 +94,9 @@ nonisolated extension FluxStoreHandle {
 
     var anyState: any FluxState { state }
 
-    var handlerName: String { "\(State.self).handle(action: \(State.Action.self))" }
+    var handlerName: String {
+        "\(State.self).handle(action: \(State.Action.self))\(label.map { " of the store \($0)" } ?? "")"
+    }
 
     func tell(_ observer: any FluxDispatcherObserver, isAttached: Bool) {
         if isAttached { observer.attached(self) } else { observer.detached(self) }

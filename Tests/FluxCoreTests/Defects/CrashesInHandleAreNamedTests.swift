@@ -37,9 +37,11 @@ import Testing
         let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             let (other, dispatcher) = (FluxStore(initialState: Counter(), dispatcher: nil), FluxDispatcher())
             let store = FluxStore(initialState: Aquarium(other: other), dispatcher: dispatcher)
+            store.handle.label = "the big one"
             dispatcher.dispatch(action: Feeding.feedTheLobster(41))
             withExtendedLifetime(store) {}
         }
-        expect(result, names: ["inside FluxState.handle(action:)", "Aquarium", "handle(action: Feeding)"])
+        let place = "handle(action: Feeding) of the store the big one"
+        expect(result, names: ["inside FluxState.handle(action:)", "Aquarium", place])
     }
 }

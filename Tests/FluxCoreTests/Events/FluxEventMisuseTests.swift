@@ -105,4 +105,18 @@ import Testing
         }
         expect(result, says: "shares one conversion among events")
     }
+
+    @Test func `Ending a shared conversion by hand stops the program with a message, however it ended`() async {
+        enum Ending: FluxActionConverter {
+            struct Event: FluxEvent {}
+            static func convert(event: Event, dependency: Void, actionHandler: @escaping (Counter.Action) -> Void) {}
+            static func start(_ conversion: FluxConversion<Self>) { conversion.end(.completed) }
+        }
+        let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            let creator = FluxActionCreator<Ending>(dispatcher: FluxDispatcher())
+            creator.fire([.init(), .init()])
+            await creator.flush()
+        }
+        expect(result, says: "shares one conversion among events")
+    }
 }

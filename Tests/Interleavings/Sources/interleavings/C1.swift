@@ -188,8 +188,9 @@ enum C1 {
                 dispatcher.remove(watch)
             }
         },
-        Scenario("c4-children-followed", "All below a dispatcher are followed, while they come and it is subscribed to") {
-            scene in
+        Scenario(
+            "c4-children-followed", "All below a dispatcher are followed, while they come and it is subscribed to"
+        ) { scene in
             let (top, follows) = (FluxDispatcher(), Follows())
             let (middle, leaf) = twoDispatchers()
             let token = Noted<FluxSubscription?>(nil)
@@ -205,8 +206,9 @@ enum C1 {
                 scene.expect(follows.count, is: 0, "followed after the end")
             }
         },
-        Scenario("c4-children-left", "What is no longer below a dispatcher is left, whatever comes below it meanwhile") {
-            scene in
+        Scenario(
+            "c4-children-left", "What is no longer below a dispatcher is left, whatever comes below it meanwhile"
+        ) { scene in
             let (top, follows) = (FluxDispatcher(), Follows())
             let (middle, leaf) = twoDispatchers()
             _ = try? top.attach(middle)

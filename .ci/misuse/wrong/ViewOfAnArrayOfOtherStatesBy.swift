@@ -1,0 +1,4 @@
+// Sources of different states are passed one by one, however values are compared.
+func viewOfAnArrayOfOtherStatesBy(_ store: FluxStore<Shop>, _ counter: FluxView<Int>) -> FluxView<Int> {
+    FluxView([store, counter], by: { $0 == $1 }) { $0.count }
+}
