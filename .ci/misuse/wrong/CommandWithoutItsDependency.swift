@@ -1,4 +1,5 @@
 // The command needs a text.
+// says: call to instance method 'run'
 func wrong(store: FluxStore<Shop>) {
     store.run(Restock())
 }

@@ -1,4 +1,5 @@
 // The closure gets each of the inputs.
+// says: 'Int, [String]' and 'Value' have the same shape
 func wrong() {
     _ = fluxSelector(\Shop.n, \Shop.cart) { n in n }
 }

@@ -1,4 +1,5 @@
 // What is read of a member has to be a source.
+// says: requires that 'Int' conform to 'FluxSource'
 struct Counter3: Sendable { let n: Int }
 
 func viewOfAGroup(_ counters: FluxView<[String: Counter3]>) -> FluxView<Int> {

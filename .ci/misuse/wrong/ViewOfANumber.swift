@@ -1,4 +1,5 @@
 // A number is no source.
+// says: requires that 'Int' conform to 'FluxSource'
 func wrong(store: FluxStore<Shop>) {
     _ = FluxView(store, 3) { one, two in one.n }
 }
