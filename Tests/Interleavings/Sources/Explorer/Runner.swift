@@ -26,7 +26,7 @@ public enum Runner {
         decideHashing()
         let arguments = Array(CommandLine.arguments.dropFirst())
         var limits = Limits()
-        var (name, schedule): (String?, String?) = (nil, nil)
+        var (name, turns): (String?, [(Int, Int)]?) = (nil, nil)
         var rest = arguments[...]
         while let argument = rest.popFirst() {
             if argument == "--list" {
@@ -36,13 +36,13 @@ public enum Runner {
             guard let value = rest.popFirst() else { fail(usage) }
             switch argument {
             case "--scenario": name = value
-            case "--replay": schedule = value
-            case "--seconds": limits.seconds = Double(value) ?? limits.seconds
-            case "--cut-off": limits.cutOff = Double(value) ?? limits.cutOff
-            case "--bound": limits.bound = Int(value) ?? limits.bound
-            case "--random": limits.random = Int(value) ?? limits.random
-            case "--processor": Processor.keep(Int(value) ?? 0)
-            case "--seed": limits.seed = UInt64(value) ?? limits.seed
+            case "--replay": turns = schedule(argument, value)
+            case "--seconds": limits.seconds = number(argument, value)
+            case "--cut-off": limits.cutOff = number(argument, value)
+            case "--bound": limits.bound = number(argument, value)
+            case "--random": limits.random = number(argument, value)
+            case "--processor": Processor.keep(number(argument, value))
+            case "--seed": limits.seed = number(argument, value)
             default: fail(usage)
             }
         }
@@ -51,7 +51,7 @@ public enum Runner {
         Report.scenario = name
         SwiftTasks.capture()
         Report.catchCrashes()
-        if let schedule { replay(scenario, schedule) }
+        if let turns { replay(scenario, turns) }
         exit(explore(scenario, limits) ? 0 : 1)
     }
 
@@ -62,6 +62,25 @@ public enum Runner {
         var pointers: [UnsafeMutablePointer<CChar>?] = CommandLine.arguments.map { strdup($0) } + [nil]
         execvp(CommandLine.arguments[0], &pointers)
         fail("\(CommandLine.arguments[0]) could not be restarted (\(errno))")
+    }
+
+    private static func number<Number: LosslessStringConvertible & Comparable & ExpressibleByIntegerLiteral>(
+        _ option: String, _ value: String
+    ) -> Number {
+        guard let number = Number(value), number >= 0 else { fail("\(option) takes a number from 0, not '\(value)'") }
+        return number
+    }
+
+    private static func schedule(_ option: String, _ value: String) -> [(Int, Int)] {
+        // What a report says of a run without a turn.
+        if value == "straight" { return [] }
+        return value.split(separator: ",", omittingEmptySubsequences: false).map { turn in
+            let parts = turn.split(separator: ":", omittingEmptySubsequences: false).map { Int($0) }
+            guard parts.count == 2, let choice = parts[0], let thread = parts[1] else {
+                fail("\(option) takes a schedule such as 3:1,7:0 from a report, not '\(value)'")
+            }
+            return (choice, thread)
+        }
     }
 
     private static func fail(_ message: String) -> Never {
@@ -81,11 +100,7 @@ public enum Runner {
         return result.failure == nil
     }
 
-    private static func replay(_ scenario: Scenario, _ schedule: String) -> Never {
-        let turns = schedule.split(separator: ",").compactMap { turn -> (Int, Int)? in
-            let parts = turn.split(separator: ":").compactMap { Int($0) }
-            return parts.count == 2 ? (parts[0], parts[1]) : nil
-        }
+    private static func replay(_ scenario: Scenario, _ turns: [(Int, Int)]) -> Never {
         _ = Explorer.shared.run(scenario, Straight(), checkingLeaks: false)
         let run = Explorer.shared.run(scenario, Straight(turns))
         print(Report.text(Explorer.shared, run.turns, run.failure ?? "it did not fail this time."))

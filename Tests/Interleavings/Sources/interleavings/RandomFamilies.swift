@@ -165,7 +165,8 @@ private final class World: @unchecked Sendable {
             }
         case .look:
             guard let state = view?.state else {
-                return scene.expect(family.keys.allSatisfy { books[$0] != nil }, "\(family.keys)")
+                // Whatever is open was created before.
+                return scene.expect(family.keys.allSatisfy { made[$0] != nil }, "open, but never created")
             }
             for (key, entries) in state { scene.expect(Set(entries).count, is: entries.count, "each once in \(key)") }
         }
