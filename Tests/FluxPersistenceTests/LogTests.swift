@@ -262,7 +262,8 @@ import Testing
 
     // MARK: - Backpressure and cancelling
 
-    @Test func `With too many unwritten actions a durable dispatch waits and applies nothing yet`() async throws {
+    @Test(.timeLimit(.minutes(5)))
+    func `With too many unwritten actions a durable dispatch waits and applies nothing yet`() async throws {
         let log = MemoryLog<Counter>()
         let store = FluxStore(initialState: Counter(), dispatcher: nil, log: log, capacity: 4)
         try await store.dispatch(durably: .add(1))

@@ -21,7 +21,7 @@ import Testing
         func compact(_ snapshot: FluxSnapshot<Counter>) async throws { try await log.compact(snapshot) }
     }
 
-    @Test func `A snapshot replaces an append that has failed twice`() async throws {
+    @Test(.timeLimit(.minutes(5))) func `A snapshot replaces an append that has failed twice`() async throws {
         let picky = Picky()
         let (clock, failures) = (TestClock(), Recorder<FluxPersistenceFailure>())
         let store = FluxStore(

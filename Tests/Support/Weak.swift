@@ -8,9 +8,12 @@ public final class Weak: @unchecked Sendable {
 
     /// Waits until the object is released, and returns whether it is.
     ///
-    /// Another thread may hold the last reference for a short time.
+    /// Another thread may hold the last reference for a short time, so this gives up after five minutes.
     public func isGone() async -> Bool {
-        for _ in 0..<2_000 where object != nil { try? await Task.sleep(for: .milliseconds(5)) }
+        for _ in 0..<60_000 {
+            if object == nil { return true }
+            try? await Task.sleep(for: .milliseconds(5))
+        }
         return object == nil
     }
 }

@@ -72,9 +72,4 @@ private final class Delivering: FluxStoreObserver {
         delivery.cancel()
         handle.withAccess { $0.remove(self) }
     }
-
-    func finish() async {
-        cancel()
-        await delivery.finish()
-    }
 }
