@@ -548,7 +548,7 @@ struct InspectorTests {
                 clients.withLock { $0.append(client) }
                 client.send("GET /inspect/\(path) HTTP/1.1\r\nHost: localhost\r\nContent-Length: \(announced)\r\n\r\n")
                 client.send(String(repeating: "x", count: min(announced, 300_000)))
-                let head = await client.read { $0.contains("\r\n\r\n") }
+                let head = try await client.read { $0.contains("\r\n\r\n") }
                 #expect(head.hasPrefix("HTTP/1.1 413 "), "\(head)")
             }
             // The body of this request has not arrived when the server ends.
@@ -566,7 +566,8 @@ struct InspectorTests {
         // The readers outlive the server: the server is the side that ends.
         let readers = FluxLock<[any Sendable]>([])
         try await serving(inspector) { [store] served in
-            let deaf = try DeafReader(port: served.port)
+            let deaf = try RawConnection(port: served.port, hasSmallBuffer: true)
+            #expect(deaf.send("GET /inspect/stream HTTP/1.1\r\nHost: localhost\r\n\r\n"))
             let stream = try await served.stream()
             readers.withLock { $0 = [deaf, stream] }
             // More than all buffers on the way hold.

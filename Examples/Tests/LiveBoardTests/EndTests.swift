@@ -168,26 +168,26 @@ import Testing
         let server = try await Server(folder, "--connections", "2")
         let ask = "GET /health HTTP/1.1\r\nHost: a\r\n\r\n"
         let busy = try RawConnection(port: server.port)
-        func isAnswered() async -> Bool {
+        func isAnswered() async throws -> Bool {
             busy.send(ask)
-            return await busy.read { $0.hasSuffix("}") }.contains("200 OK")
+            return try await busy.read { $0.hasSuffix("}") }.contains("200 OK")
         }
         var stream: RawConnection? = try RawConnection(port: server.port)
         stream?.send("GET /boards/welcome/events HTTP/1.1\r\nHost: a\r\n\r\n")
-        #expect(await stream?.read()?.contains("200 OK") == true)
-        #expect(await isAnswered())
+        #expect(try await stream?.read()?.contains("200 OK") == true)
+        #expect(try await isAnswered())
 
         let late = try RawConnection(port: server.port)
         late.send(ask)
         let answer = Mutex(String?.none)
         let waiting = Task {
-            let said = await late.read()
+            let said = try await late.read()
             answer.withLock { $0 = said }
         }
-        for _ in 1...100 { #expect(await isAnswered()) }
+        for _ in 1...100 { #expect(try await isAnswered()) }
         #expect(answer.withLock { $0 } == nil)
         stream = nil
-        await waiting.value
+        try await waiting.value
         #expect(answer.withLock { $0 }?.contains("200 OK") == true)
         withExtendedLifetime(busy) {}
     }
@@ -456,7 +456,7 @@ import Testing
             ] {
                 group.addTask {
                     let connection = try RawConnection(port: server.port)
-                    let (said, duration) = await connection.trickle(text, byte)
+                    let (said, duration) = try await connection.trickle(text, byte)
                     return (what, said, duration)
                 }
             }
@@ -480,7 +480,7 @@ import Testing
         ] {
             let connection = try RawConnection(port: server.port)
             connection.send(text)
-            let said = await connection.readToEnd()
+            let said = try await connection.readToEnd()
             #expect(!said.contains("200 OK"), "\(text.prefix(40)): \(said)")
             if text.hasSuffix("zz\r\n") { #expect(said.contains(" 400 ") && said.contains("urn:live-board:malformed")) }
         }

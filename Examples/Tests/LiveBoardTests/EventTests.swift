@@ -215,7 +215,7 @@ import Testing
 
         let said = try await within(100, "the newest state") {
             var said = ""
-            while let more = await slow[0].read(), !said.contains("event: state\nid: \(revision)-") { said += more }
+            while let more = try await slow[0].read(), !said.contains("event: state\nid: \(revision)-") { said += more }
             return said
         }
         #expect(said.contains("id: \(revision)-") && said.count < 16_000_000 && !board.title.isEmpty)
@@ -229,7 +229,7 @@ import Testing
             let connection = try RawConnection(port: server.port)
             connection.send("GET /boards/welcome/events HTTP/1.1\r\nHost: a\r\n\r\n")
             connection.endSending()
-            _ = try await within(20, "the end of the stream") { await connection.readToEnd() }
+            _ = try await within(20, "the end of the stream") { try await connection.readToEnd() }
         }
         try await eventually("nobody watches") {
             try await server.ask("GET", "/metrics").text.contains("\nlive_board_watchers 0\n")
@@ -245,10 +245,10 @@ import Testing
         for one in [stuck, drip] {
             one.send("GET /boards/welcome/events HTTP/1.1\r\nHost: a\r\n\r\n")
             var said = ""
-            while !said.contains("retry"), let more = await one.read(atMost: 300) { said += more }
+            while !said.contains("retry"), let more = try await one.read(atMost: 300) { said += more }
         }
         let dripping = Task {
-            while !Task.isCancelled, await drip.read(atMost: 300) != nil {
+            while !Task.isCancelled, try await drip.read(atMost: 300) != nil {
                 try? await Task.sleep(for: .milliseconds(10))
             }
         }

@@ -4,6 +4,15 @@ import Foundation
     import Glibc
 #endif
 
+/// What a read throws if nothing comes, although the connection is open.
+public struct Silence: Error, CustomStringConvertible {
+    /// The number of the system's error.
+    public let number: Int32
+
+    /// What happened.
+    public var description: String { "nothing came, and the connection is open: \(String(cString: strerror(number)))" }
+}
+
 /// A connection as a hostile client would use it: byte by byte, and as slowly as it likes.
 ///
 /// Thread safety: it may be used from any thread; two concurrent readers each get a part of the data.
@@ -23,7 +32,7 @@ public final class RawConnection: @unchecked Sendable {
         #else
             descriptor = socket(AF_INET, SOCK_STREAM, 0)
         #endif
-        var patience = timeval(tv_sec: 20, tv_usec: 0)
+        var patience = timeval(tv_sec: 100, tv_usec: 0)
         setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &patience, socklen_t(MemoryLayout<timeval>.size))
         var size: Int32 = 4_096
         if hasSmallBuffer {
@@ -65,27 +74,36 @@ public final class RawConnection: @unchecked Sendable {
     /// Reads what is available, or waits for it.
     ///
     /// - Parameter most: The maximum number of bytes.
-    /// - Returns: The text that was read; nil at the end of the connection, whatever has ended it.
-    public func read(atMost most: Int = 65_536) async -> String? {
-        await withCheckedContinuation { continuation in
+    /// - Returns: The text that was read; nil if the other side has ended the connection.
+    /// - Throws: ``Silence`` if nothing comes for long.
+    public func read(atMost most: Int = 65_536) async throws -> String? {
+        try await withCheckedThrowingContinuation { continuation in
             queue.async { [self] in
                 var bytes = [UInt8](repeating: 0, count: most)
                 let count = recv(descriptor, &bytes, bytes.count, 0)
-                continuation.resume(returning: count > 0 ? String(decoding: bytes[..<count], as: UTF8.self) : nil)
+                let number = errno
+                if count > 0 {
+                    continuation.resume(returning: String(decoding: bytes[..<count], as: UTF8.self))
+                } else if count == 0 || number == ECONNRESET {
+                    continuation.resume(returning: nil)
+                } else {
+                    continuation.resume(throwing: Silence(number: number))
+                }
             }
         }
     }
 
     /// Reads everything to the end.
-    public func readToEnd() async -> String { await read { _ in false } }
+    public func readToEnd() async throws -> String { try await read { _ in false } }
 
     /// Reads until there is enough, or to the end.
     ///
     /// - Parameter isEnough: Checks everything that was read so far.
     /// - Returns: Everything that was read.
-    public func read(until isEnough: (String) -> Bool) async -> String {
+    /// - Throws: ``Silence`` if nothing comes for long.
+    public func read(until isEnough: (String) -> Bool) async throws -> String {
         var text = ""
-        while !isEnough(text), let more = await read() { text += more }
+        while !isEnough(text), let more = try await read() { text += more }
         return text
     }
 
@@ -95,14 +113,15 @@ public final class RawConnection: @unchecked Sendable {
     ///   - text: The text.
     ///   - byte: What is sent repeatedly after the text.
     /// - Returns: What the other side has sent, and how long that took.
-    public func trickle(_ text: String, _ byte: String) async -> (said: String, duration: Duration) {
+    /// - Throws: ``Silence`` if the other side does nothing for long.
+    public func trickle(_ text: String, _ byte: String) async throws -> (said: String, duration: Duration) {
         let start = ContinuousClock.now
         send(text)
         let trickling = Task {
             while !Task.isCancelled && send(byte) { try? await Task.sleep(for: .milliseconds(200)) }
         }
-        let said = await readToEnd()
-        trickling.cancel()
+        defer { trickling.cancel() }
+        let said = try await readToEnd()
         return (said, ContinuousClock.now - start)
     }
 }

@@ -31,7 +31,6 @@ struct ShownStore: Decodable {
 }
 
 struct ShownRows: Decodable {
-    var run: String
     var missed: UInt64
     var rows: [ShownRow]
 }
