@@ -190,7 +190,6 @@ let package = Package(
                 "LocalServers", "ProgramTesting", "SQLiteLog", "bare-board", "board-load", "live-board",
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),
                 .product(name: "NIOCore", package: "swift-nio"),
-                .product(name: "NIOPosix", package: "swift-nio"),
             ]
         ),
         // The program of an article, and its test.

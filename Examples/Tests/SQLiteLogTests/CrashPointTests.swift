@@ -1,5 +1,6 @@
 import FluxCore
 import FluxPersistence
+import ProgramTesting
 import SQLiteLog
 import Testing
 
@@ -72,7 +73,7 @@ import Testing
     @Test func `After a stop at any change, acknowledged actions are there in order, and the log continues`()
         async throws
     {
-        var random = Seeded(state: 15)
+        var random = SplitMix(seed: 15)
         var checked: Set<DatabaseDisk.Image> = []
         for stop in 1... {
             let disk = DatabaseDisk(plan: DatabaseDisk.Plan(stop: stop))
@@ -117,7 +118,7 @@ import Testing
     func `A store loses nothing when a write, sync or deletion fails, even if the power fails then`(
         isFull: Bool
     ) async throws {
-        var random = Seeded(state: 15)
+        var random = SplitMix(seed: 15)
         for nth in 1... {
             let disk = DatabaseDisk(plan: DatabaseDisk.Plan(fault: (nth, isFull)))
             try await dispatch(on: disk, nth)

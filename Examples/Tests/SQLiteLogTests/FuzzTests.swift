@@ -2,6 +2,7 @@ import FluxCore
 import FluxPersistence
 import Foundation
 import GRDB
+import ProgramTesting
 import Testing
 
 @testable import SQLiteLog
@@ -18,7 +19,7 @@ import Testing
     }
 
     @Test func `A changed row is refused, whatever its values are`() throws {
-        var random = Seeded(state: 15)
+        var random = SplitMix(seed: 15)
         try DatabaseQueue().write { database in
             let select = try database.cachedStatement(sql: "SELECT ?, ?, ?, ?")
             let coding = SQLiteLog<Words>.Coding.json()
@@ -56,7 +57,7 @@ import Testing
     }
 
     @Test func `A row's bytes are decoded as they were encoded, or refused`() throws {
-        var random = Seeded(state: 17)
+        var random = SplitMix(seed: 17)
         for input in 0..<Self.inputs {
             let first = min(Self.number(&random), .max - 10)
             var row = SQLiteLogRow(first: first, last: first &- 1, version: 1, bytes: Data())
@@ -87,7 +88,7 @@ import Testing
     }
 
     @Test func `A database with damaged bytes is refused, or has everything that was written`() async throws {
-        var random = Seeded(state: 16)
+        var random = SplitMix(seed: 16)
         let (image, written) = try await Self.database()
         var refused = 0
         for input in 0..<max(Self.inputs / 1_000, 200) {
@@ -133,7 +134,7 @@ import Testing
         return words
     }
 
-    private static func damaged(_ file: [UInt8], _ random: inout Seeded) -> [UInt8] {
+    private static func damaged(_ file: [UInt8], _ random: inout SplitMix) -> [UInt8] {
         var file = file
         for _ in 0...Int.random(in: 0...2, using: &random) where !file.isEmpty {
             let start = Int.random(in: 0..<file.count, using: &random)
@@ -157,7 +158,7 @@ import Testing
         return file
     }
 
-    private static func damage(_ values: inout [DatabaseValue], _ random: inout Seeded) {
+    private static func damage(_ values: inout [DatabaseValue], _ random: inout SplitMix) {
         let place = Int.random(in: 0..<values.count, using: &random)
         switch (Int.random(in: 0...5, using: &random), values[place].storage) {
         case (0, _): values[place] = anyValue(&random)
@@ -176,7 +177,7 @@ import Testing
         }
     }
 
-    private static func anyValue(_ random: inout Seeded) -> DatabaseValue {
+    private static func anyValue(_ random: inout SplitMix) -> DatabaseValue {
         switch Int.random(in: 0...5, using: &random) {
         case 0: .null
         case 1: number(&random).databaseValue
@@ -187,12 +188,12 @@ import Testing
         }
     }
 
-    private static func number(_ random: inout Seeded) -> Int64 {
+    private static func number(_ random: inout SplitMix) -> Int64 {
         [0, 1, -1, .min, .max, Int64.random(in: 1...1_000, using: &random)].randomElement(using: &random)!
     }
 
     /// The written bytes, either unchanged or with one byte changed, or any other bytes.
-    private static func bytes(_ written: Data, _ random: inout Seeded) -> Data {
+    private static func bytes(_ written: Data, _ random: inout SplitMix) -> Data {
         var bytes = written
         switch Int.random(in: 0...3, using: &random) {
         case 0: bytes[Int.random(in: 0..<bytes.count, using: &random)] = UInt8.random(in: 0...255, using: &random)

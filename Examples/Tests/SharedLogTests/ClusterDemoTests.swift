@@ -40,7 +40,7 @@ struct ClusterDemoTests {
             let board = try await ask("\(node)/boards/\(id)")
             #expect(board == #"{"board":{"lists":[],"title":"Plans"},"revision":1}"#)
         }
-        demo.interrupt()
+        demo.send(SIGINT)
         let end = await demo.finish()
         #expect(end.status == 0 && end.output == "stopped\n", "\(end)")
         for node in nodes {

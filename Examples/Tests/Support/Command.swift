@@ -66,11 +66,6 @@ public final class Command: @unchecked Sendable {
         (try? String(contentsOf: folder.url.appending(component: "errors"), encoding: .utf8)) ?? ""
     }
 
-    /// Sends SIGINT to the program.
-    public func interrupt() {
-        process.interrupt()
-    }
-
     /// Waits for the next line of the program's standard output; returns nil at the end.
     public func nextLine() async -> String? {
         await onQueue { [self] in
