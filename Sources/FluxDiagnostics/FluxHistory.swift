@@ -134,7 +134,8 @@ nonisolated public final class FluxHistory<State: FluxState>: Sendable {
     ///
     /// - Parameter state: The state to begin with; nil for ``start``, the state before the first entry.
     /// - Returns: The state after each entry. If it begins with ``start``, these are the states of the entries.
-    /// - Complexity: O(*n*) for *n* entries.
+    /// - Complexity: O(*n*) calls of `handle` or of a reaction for *n* entries, each of which copies the collections
+    ///   that it changes.
     public func replay(onto state: State? = nil) -> [State] {
         let (start, entries, position) = recorder.machine.withLock { ($0.start.state, $0.entries, $0.position) }
         return Self.replay(entries.prefix(position).map { ($0.change, $0.state) }, onto: state ?? start)
@@ -146,7 +147,7 @@ nonisolated public final class FluxHistory<State: FluxState>: Sendable {
     ///   - actions: The actions, in the order in which to apply them.
     ///   - state: The state to begin with.
     /// - Returns: The state after each action.
-    /// - Complexity: O(*n*) for *n* actions.
+    /// - Complexity: O(*n*) calls of `handle` for *n* actions, each of which copies the collections that it changes.
     public static func replay(_ actions: [State.Action], onto state: State) -> [State] {
         replay(actions.map { (.action($0), state) }, onto: state)
     }

@@ -312,7 +312,7 @@ nonisolated public final class FluxView<State: Sendable>: FluxSource {
     ///   view of views, this applies to each of those views, where *n* is the number of stores below.
     @inlinable public var state: State { core.upToDate().value }
 
-    /// The sum of the sources' stamps.
+    /// A number that differs after each change of a source.
     @inlinable public var stamp: UInt64 { core.sources.stamp() }
 
     /// The stores of the sources.

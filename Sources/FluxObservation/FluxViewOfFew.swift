@@ -14,7 +14,7 @@ nonisolated extension FluxView {
     ///   - second: The second source.
     ///   - isSame: Returns whether two values count as equal.
     ///   - transform: Computes the value from the states. Called on any thread, with no lock held.
-    /// - Complexity: O(1), and one call of `transform`.
+    /// - Complexity: O(*n*) for *n* stores below, and one call of `transform`.
     @inlinable
     public convenience init<First, Second>(
         _ first: some FluxSource<First>, _ second: some FluxSource<Second>,
@@ -33,7 +33,7 @@ nonisolated extension FluxView {
     ///   - first: The first store, view or other source.
     ///   - second: The second source.
     ///   - transform: Computes the value from the states. Called on any thread, with no lock held.
-    /// - Complexity: O(1), and one call of `transform`.
+    /// - Complexity: O(*n*) for *n* stores below, and one call of `transform`.
     @inlinable
     public convenience init<First, Second>(
         _ first: some FluxSource<First>, _ second: some FluxSource<Second>,
@@ -50,7 +50,7 @@ nonisolated extension FluxView {
     ///   - third: The third source.
     ///   - isSame: Returns whether two values count as equal.
     ///   - transform: Computes the value from the states. Called on any thread, with no lock held.
-    /// - Complexity: O(1), and one call of `transform`.
+    /// - Complexity: O(*n*) for *n* stores below, and one call of `transform`.
     @inlinable
     public convenience init<First, Second, Third>(
         _ first: some FluxSource<First>, _ second: some FluxSource<Second>, _ third: some FluxSource<Third>,
@@ -70,7 +70,7 @@ nonisolated extension FluxView {
     ///   - second: The second source.
     ///   - third: The third source.
     ///   - transform: Computes the value from the states. Called on any thread, with no lock held.
-    /// - Complexity: O(1), and one call of `transform`.
+    /// - Complexity: O(*n*) for *n* stores below, and one call of `transform`.
     @inlinable
     public convenience init<First, Second, Third>(
         _ first: some FluxSource<First>, _ second: some FluxSource<Second>, _ third: some FluxSource<Third>,

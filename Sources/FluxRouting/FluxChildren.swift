@@ -36,7 +36,7 @@ nonisolated extension FluxDispatcher {
     ///   - priority: Its place among the middleware.
     /// - Returns: The registration that removes the child; releasing the registration removes nothing.
     /// - Throws: ``FluxCycle`` if an action would come back to this dispatcher.
-    /// - Complexity: O(*m* + *d*) for *m* middleware, and *d* dispatchers below the child.
+    /// - Complexity: O(*m* + *d*) for *m* middleware, and *d* dispatchers below the child and their middleware.
     @discardableResult
     public func attach(_ child: FluxDispatcher, priority: Int = 0) throws(FluxCycle) -> FluxRegistration {
         FluxPureCode.forbid("attach")

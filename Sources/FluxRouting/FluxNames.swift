@@ -72,7 +72,8 @@ nonisolated extension FluxDispatcher {
     /// - Returns: Whether the store has taken the action. The store applies it at once or, while its state is being
     ///   loaded, after the load. False if there is no such store, if it does not take the type, or if middleware
     ///   stopped or postponed the action.
-    /// - Complexity: O(*r*) for the *r* reactions of the store, plus the cost of `handle(action:)`.
+    /// - Complexity: O(*r* + *m*) for the *r* reactions of the store and the *m* middleware on the way, plus the cost
+    ///   of `handle(action:)`.
     @discardableResult
     public func dispatch<Action: FluxAction>(action: Action, to name: String) -> Bool {
         FluxPureCode.forbid("dispatch(action:to:)")

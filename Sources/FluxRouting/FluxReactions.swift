@@ -24,7 +24,8 @@ nonisolated extension FluxStore {
     ///   - type: The action type.
     ///   - body: Changes the state.
     /// - Returns: The registration that removes the reaction; releasing the registration removes nothing.
-    /// - Complexity: O(1), amortised; removing the reaction takes O(*n*) for the *n* reactions of the store.
+    /// - Complexity: O(1), amortised; O(*n*) if *n* stores have a lower priority. Removing the reaction takes O(*n*)
+    ///   for the *n* reactions of the store.
     @inlinable @discardableResult public func on<Action: FluxAction>(
         _ type: Action.Type, _ body: @escaping @Sendable (_ state: inout State, _ action: Action) -> Void
     ) -> FluxRegistration {
@@ -43,7 +44,9 @@ nonisolated extension FluxStore {
     ///   - body: Changes the state, and returns whether it has. With false, nothing is announced and the state stays as
     ///     it was.
     /// - Returns: The registration that removes the reaction; releasing the registration removes nothing.
-    /// - Complexity: O(1), amortised; removing the reaction takes O(*n*) for the *n* reactions of the store.
+    /// - Complexity: O(1), amortised; O(*n*) if *n* stores have a lower priority. Removing the reaction takes O(*n*)
+    ///   for the *n* reactions of the store. Each call of the closure copies the collections that it changes; a closure
+    ///   that returns nothing does not.
     @inlinable @discardableResult
     public func on<Action: FluxAction, Answer: ExpressibleByBooleanLiteral & Sendable>(
         _ type: Action.Type, _ body: @escaping @Sendable (_ state: inout State, _ action: Action) -> Answer

@@ -25,7 +25,7 @@ nonisolated public final class FluxRecorder<Element: Sendable>: FluxSettling {
 
     /// The elements recorded so far.
     ///
-    /// - Complexity: O(1).
+    /// - Complexity: O(1); while the array is kept, the next element costs O(*n*) for *n* elements.
     public var elements: [Element] { lock.withLock { $0.elements } }
 
     /// Records an element.

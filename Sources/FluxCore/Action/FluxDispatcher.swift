@@ -40,8 +40,9 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
     ///
     /// - Parameter action: The change to make.
     /// - Returns: The number of changes announced: at most one for each store of this action type, and at most one for
-    ///   each reaction to it.
-    /// - Complexity: O(*n*) for *n* stores of this action type; stores of other types do not count.
+    ///   each reaction to it, each time that the action is passed on.
+    /// - Complexity: O(*m* + *n*) for *m* interceptors, and *n* stores and reactions of this action type; others do not
+    ///   count.
     @inlinable @discardableResult public func dispatch<Action: FluxAction>(action: Action) -> Int {
         let thread = threads.requireImpure("dispatch(action:)")
         // Relaxed: a thread that must find an interceptor is already ordered after the call that added it. The list
@@ -159,8 +160,9 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
 
     /// Runs a closure while none of the given dispatchers applies an action; a view takes its cut this way (C11).
     ///
-    /// Each dispatcher uses some bytes of the thread's stack. Thousands fit; tens of thousands overflow it and stop the
-    /// program. If tens of thousands of stores are viewed together, put them on one dispatcher, or on none.
+    /// Each dispatcher uses some bytes of the thread's stack: about three thousand fit on a stack of 512 KB. More would
+    /// overflow it and stop the program. If you view thousands of stores together, put them on one dispatcher, or on
+    /// none.
     ///
     /// - Parameters:
     ///   - dispatchers: The dispatchers, in any order; duplicates are allowed.

@@ -14,7 +14,7 @@ nonisolated public protocol FluxDispatcherObserver: AnyObject, Sendable {
     /// Reports a store that was detached, moved to another dispatcher or released.
     ///
     /// If the store was released, this call comes before `ending` of the store's observers. An observer that is removed
-    /// receives this call for each attached store.
+    /// receives this call for each attached store. The release of the dispatcher itself is not reported.
     ///
     /// - Parameter handle: The handle of the store.
     func detached<State>(_ handle: FluxStoreHandle<State>)
@@ -34,7 +34,8 @@ nonisolated extension FluxDispatcher {
     ///   - priority: Stores with a higher priority receive an action first, so stores that depend on them find them
     ///     updated. Among equals, the store attached first comes first. A store that was never attached by hand has
     ///     priority 0. Values are limited to the range from -524,287 to 524,287.
-    /// - Complexity: O(1), amortised; O(*n*) if *n* stores have a lower priority.
+    /// - Complexity: O(1), amortised, or O(*n*) if *n* stores have a lower priority: for the store and for each of its
+    ///   reactions. Besides, O(*o*) for *o* observers of the dispatcher.
     public func attach<State>(_ store: FluxStore<State>, priority: Int = 0) {
         store.handle.attach(to: self, keeping: nil, priority: priority)
     }
@@ -47,7 +48,8 @@ nonisolated extension FluxDispatcher {
     /// - Parameters:
     ///   - store: The store.
     ///   - priority: Stores with a higher priority receive an action first.
-    /// - Complexity: O(1), amortised; O(*n*) if *n* stores have a lower priority.
+    /// - Complexity: O(1), amortised, or O(*n*) if *n* stores have a lower priority: for the store and for each of its
+    ///   reactions. Besides, O(*o*) for *o* observers of the dispatcher.
     public func attach<State>(keeping store: FluxStore<State>, priority: Int = 0) {
         store.handle.attach(to: self, keeping: store, priority: priority)
     }
@@ -56,19 +58,21 @@ nonisolated extension FluxDispatcher {
     ///
     /// - Parameter store: The store.
     /// - Returns: Whether it was attached here.
-    /// - Complexity: O(log *n*) for *n* stores of its action type, amortised.
+    /// - Complexity: O(log *n*) for *n* stores of its action type, amortised, and the same for each of its reactions.
+    ///   Besides, O(*o*) for *o* observers of the dispatcher.
     @discardableResult public func detach<State>(_ store: FluxStore<State>) -> Bool { store.handle.detach(from: self) }
 
     /// Detaches a store that is given by its ``FluxStoreInfo``.
     ///
     /// - Parameter store: The store.
     /// - Returns: Whether it was attached here.
-    /// - Complexity: O(log *n*) for *n* stores of its action type, amortised.
+    /// - Complexity: O(log *n*) for *n* stores of its action type, amortised, and the same for each of its reactions.
+    ///   Besides, O(*o*) for *o* observers of the dispatcher.
     @discardableResult public func detach(_ store: FluxStoreInfo) -> Bool { store.handle.detach(from: self) }
 
     /// The attached stores, in the order in which they receive an action.
     ///
-    /// - Complexity: O(*n* log *n*) for *n* stores.
+    /// - Complexity: O(*n* log *n*) for *n* stores and reactions.
     public var stores: [FluxStoreInfo] {
         FluxPureCode.forbid("FluxDispatcher.stores")
         return routes.withLock { $0.stores }.map { FluxStoreInfo(any: $0) }
@@ -79,7 +83,7 @@ nonisolated extension FluxDispatcher {
     /// From then on the observer is notified of each store that is attached or detached.
     ///
     /// - Parameter observer: The observer to notify.
-    /// - Complexity: O(*n*) for *n* stores.
+    /// - Complexity: O(*n* log *n*) for *n* stores and reactions.
     public func observe(_ observer: some FluxDispatcherObserver) {
         FluxPureCode.forbid("observe")
         routes.withLock { routes in
@@ -91,7 +95,7 @@ nonisolated extension FluxDispatcher {
     /// Removes an observer and notifies it that each attached store is detached.
     ///
     /// - Parameter observer: The observer to remove. An observer that was added twice stays added once.
-    /// - Complexity: O(*n*) for *n* stores.
+    /// - Complexity: O(*n* log *n*) for *n* stores and reactions.
     public func remove(_ observer: some FluxDispatcherObserver) {
         FluxPureCode.forbid("remove")
         routes.withLock { routes in

@@ -3,7 +3,9 @@
 /// | delivery  | receives                           | keeps for a slow handler      |
 /// |-----------|------------------------------------|-------------------------------|
 /// | `.every`  | each change, in order              | the changes not delivered yet |
-/// | `.latest` | the newest; skips, never goes back | nothing                       |
+/// | `.latest` | the newest; skips, never goes back | only the state that it has    |
+///
+/// A change that is applied while a state waits, or while a handler has it, copies the collections that it changes.
 ///
 /// Thread safety: a value.
 nonisolated public enum FluxDelivery: Sendable {

@@ -55,7 +55,8 @@ nonisolated public final class FluxSubscription: Sendable {
     /// nothing. The handler and its captures are released at the end of the current batch.
     ///
     /// - Complexity: O(log *n*) for *n* subscriptions on the same queue, amortised. A subscription that observes
-    ///   changes as they are applied, such as one to a part: O(*n*) for *n* such observers.
+    ///   changes as they are applied, such as one to a part: O(*n*) for *n* such observers. The last subscription of a
+    ///   view: O(*n*) for *n* stores below.
     public func unsubscribe() { member.cancel() }
 
     /// Ends the subscription, and waits until the last call of the handler is over or the task is cancelled.

@@ -142,7 +142,8 @@ nonisolated public final class FluxActionCreator<Converter: FluxActionConverter>
     ///     true, a conversion that no scheduler has held back still begins on the calling thread; what it then starts
     ///     on ``FluxConversion/queue`` runs on this queue.
     /// - Returns: The task, which can be awaited, watched or cancelled; releasing it cancels nothing.
-    /// - Complexity: O(1), amortised, plus that of the schedulers.
+    /// - Complexity: O(1), amortised, plus that of the schedulers. Besides, O(*o*) for the *o* observers of the store,
+    ///   or interceptors of the dispatcher, that the actions go to.
     @inlinable @discardableResult
     public func fire(_ event: Converter.Event, on queue: DispatchQueue? = nil) -> FluxTask {
         FluxPureCode.forbid("fire")
@@ -165,7 +166,8 @@ nonisolated public final class FluxActionCreator<Converter: FluxActionConverter>
     ///   - events: The events in order; an empty array does nothing.
     ///   - queue: The queue to convert on instead of the creator's own serial queue.
     /// - Returns: One task for all of them.
-    /// - Complexity: O(1) if the events share a conversion; the array is not copied. Otherwise that of each event.
+    /// - Complexity: That of one event if the events share a conversion; the array is not copied. Otherwise that of
+    ///   each event.
     @inlinable @discardableResult @_disfavoredOverload
     public func fire(_ events: [Converter.Event], on queue: DispatchQueue? = nil) -> FluxTask {
         FluxPureCode.forbid("fire")
@@ -223,6 +225,9 @@ nonisolated public final class FluxActionCreator<Converter: FluxActionConverter>
     public func flush() async { await account.flush() }
 
     /// Waits as ``flush()`` does, but no longer than a duration.
+    ///
+    /// On a clock of the system, the call leaves some 700 bytes until the duration has passed, because Swift keeps a
+    /// cancelled sleep.
     ///
     /// - Parameter duration: The longest time to wait, by the creator's clock.
     /// - Returns: Whether every event fired before the call has ended.

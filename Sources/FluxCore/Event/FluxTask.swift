@@ -80,8 +80,8 @@ nonisolated public final class FluxTask: Sendable {
     /// The outcome of the task; waits until it has ended and none of its actions is being dispatched (C9).
     ///
     /// For several events fired together, the outcome is `failed` if one failed, with the first error; otherwise
-    /// `cancelled` or `dropped` if one was; otherwise `completed`. If the task that awaits this is cancelled, the
-    /// result is `.cancelled` at once, and the work continues.
+    /// `cancelled` or `dropped` if one was; otherwise `completed`. If the task that awaits this is cancelled before the
+    /// work has ended, the result is `.cancelled` at once, and the work continues.
     ///
     /// A conversion waits forever if it awaits its own task, or a task that is held back until that same conversion has
     /// ended. Calling ``cancel()`` on either task ends the wait.
@@ -125,7 +125,7 @@ nonisolated public final class FluxTask: Sendable {
     /// ``outcome`` becomes known only after that. The Swift task of an asynchronous conversion is cancelled. Does
     /// nothing if the work has ended, or is just sending its last action or reporting its error.
     ///
-    /// - Complexity: O(log *n*) for *n* events in flight on its creator.
+    /// - Complexity: O(log *n*) for *n* events in flight on its creator, for each event of the task.
     public func cancel() {
         FluxPureCode.forbid("FluxTask.cancel()")
         // Last first: the end of a running event must not start events that wait for it.

@@ -24,7 +24,7 @@ nonisolated public final class FluxStore<State: FluxState>: FluxSource {
     ///     dispatched after this returns; the store keeps it alive. With nil, the store receives only actions
     ///     dispatched to the store itself.
     ///   - prepare: Receives the handle before the store is attached. An observer added here misses no action.
-    /// - Complexity: O(1), amortised.
+    /// - Complexity: O(1), amortised; O(*n*) if *n* stores have a lower priority.
     @inlinable public init(
         initialState: State, dispatcher: FluxDispatcher? = .shared,
         prepare: ((FluxStoreHandle<State>) -> Void)? = nil
@@ -66,7 +66,8 @@ nonisolated public final class FluxStore<State: FluxState>: FluxSource {
     /// - Parameter action: The change to make.
     /// - Returns: The revision of the change; nil if `handle(action:)` had nothing to announce, or if the action was
     ///   held back: see ``FluxStoreAccess/hold(by:)``.
-    /// - Complexity: That of `handle(action:)`, plus one step per queue that has subscriptions.
+    /// - Complexity: That of `handle(action:)`, plus one step per queue that has subscriptions, and one per observer,
+    ///   such as a subscription to a part.
     @inlinable @inline(__always) @discardableResult public func dispatch(action: State.Action) -> UInt64? {
         let thread = handle.threads.requireImpure("dispatch(action:)")
         var wakes = FluxWakes.none
@@ -86,6 +87,9 @@ nonisolated public final class FluxStore<State: FluxState>: FluxSource {
     @inlinable public func flush() async { await handle.flush() }
 
     /// Waits as ``flush()`` does, but no longer than a duration.
+    ///
+    /// On a clock of the system, the call leaves some 700 bytes until the duration has passed, because Swift keeps a
+    /// cancelled sleep.
     ///
     /// - Parameters:
     ///   - duration: The longest time to wait.

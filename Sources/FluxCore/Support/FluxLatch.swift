@@ -30,6 +30,8 @@ nonisolated public final class FluxLatch: Sendable {
     }
 
     /// Suspends until the latch is open or the task is cancelled; stops the program if another task already waits.
+    ///
+    /// A cancelled wait opens the latch permanently.
     public func wait() async {
         await withTaskCancellationHandler {
             await fluxSuspend { continuation in

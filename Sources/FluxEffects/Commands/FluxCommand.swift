@@ -78,7 +78,8 @@ nonisolated extension FluxStore {
     ///   - rules: A scheduler shared with commands of other types, such as a ``FluxRules``. It applies after the
     ///     command's own rules.
     /// - Returns: The task of the command, which can be awaited, watched or cancelled.
-    /// - Complexity: O(log *n*) for *n* commands of its type in flight. Each part copies the collections it changes.
+    /// - Complexity: O(log *n*) for *n* commands of its type in flight, plus O(*o*) for *o* observers of the store.
+    ///   Each part copies the collections it changes.
     @discardableResult
     public func run<Command: FluxCommand>(
         _ command: Command, dependency: Command.Dependency, rules: (any FluxScheduler)? = nil
