@@ -125,6 +125,7 @@ nonisolated extension FluxSource {
     ///   - startingWithCurrent: True to deliver the current state first, atomically with the start (C5).
     ///   - handler: Receives each state, or the error that ends the subscription.
     /// - Returns: The subscription's token. Keep it: the subscription ends when the token is released.
+    @_disfavoredOverload
     public func subscribe(
         failingAfter limit: Int,
         on queue: DispatchQueue? = nil,

@@ -1013,7 +1013,8 @@ import Testing
         let log = SnapshotLog(base: base, appended: .trimmed(through: 3)) { snapshot in
             snapshot
         } before: { () throws(FluxSharedLogError) in
-            if calls.withLock({ $0 += 1; return $0 }) < 3 { throw .trimmed(through: 1_000) }
+            calls.withLock { $0 += 1 }
+            if calls.current < 3 { throw .trimmed(through: 1_000) }
         }
         let replica = try await join(log)
         #expect(calls.current == 3)
