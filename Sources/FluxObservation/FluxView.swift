@@ -216,6 +216,7 @@ nonisolated public final class FluxView<State: Sendable>: FluxSource {
         *, unavailable,
         message: "the sources have states of different types. Pass them one by one: FluxView(a, b) { a, b in … }"
     )
+    @_disfavoredOverload
     public convenience init(
         _ sources: [any FluxSource], by isSame: @escaping (State, State) -> Bool = { _, _ in false },
         transform: @escaping ([Any]) -> State

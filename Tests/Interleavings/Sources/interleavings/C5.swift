@@ -360,6 +360,12 @@ enum C5 {
             scene.thread("two") { store.add(2) }
             scene.finally { withExtendedLifetime(tokens) { scene.expect(seen.value, is: [1, 2], "seen meanwhile") } }
         },
+        Scenario("c5-part-starts", "The latest of a part is not delivered unless the part has changed") { scene in
+            let (store, seen) = (makeLog(), Noted<[Bool]>([]))
+            let token = store.subscribe(to: { $0.entries.contains(9) }, .latest) { seen.value.append($0) }
+            scene.thread("dispatches") { store.add(1) }
+            scene.finally { withExtendedLifetime(token) { scene.expect(seen.value, is: [], "delivered") } }
+        },
     ]
 
     private static func flushing(

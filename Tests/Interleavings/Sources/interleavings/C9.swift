@@ -394,6 +394,28 @@ enum C9 {
             scene.thread("cancels") { waits() }
             scene.finally { gate.value = nil }
         },
+        Scenario("c9-limit-is-free", "An event that waited for another one finds that one's place in a limit") {
+            scene in
+            let (store, limit) = (makeLog(), FluxLimit(1, waiting: 0))
+            let creator = FluxActionCreator<Sending>(store: store, rules: [.sequence(), .concurrency(limit)])
+            scene.thread("fires") {
+                creator.fire(.add([1]))
+                creator.fire(.add([2]))
+            }
+            scene.finally { scene.expect(store.entries, is: [1, 2], "applied") }
+        },
+        Scenario("c9-cancel-all-in-line", "cancelAll() starts no event that waits for one that it cancels") { scene in
+            let store = makeLog()
+            let creator = FluxActionCreator<Sending>(store: store, rules: [.sequence()])
+            let first = creator.fire(.add([1]))
+            creator.fire(.add([2]))
+            scene.thread("cancels") { creator.cancelAll() }
+            scene.task("looks") {
+                let wasCancelled = await first.outcome.isCancelled
+                await creator.flush()
+                if wasCancelled { scene.expect(!store.entries.contains(2), "2 was started: \(store.entries)") }
+            }
+        },
     ]
 }
 

@@ -108,6 +108,48 @@ enum Storage {
                 scene.expect(log.entries.withLock { $0 }, is: store.entries, "the log")
             }
         },
+        Scenario("saved-before-load", "A store that is opened at a place continues from what the one before had") {
+            scene in
+            let disk = PlacedDisk()
+            scene.task("reopens") {
+                var one: FluxStore<Log>? = try! await .restored(from: disk, initialState: Log(), dispatcher: nil)
+                one!.add(1)
+                one = nil
+                let other = try! await FluxStore.restored(from: disk, initialState: Log(), dispatcher: nil)
+                scene.expect(other.entries, is: [1], "what was loaded")
+            }
+        },
+        Scenario("log-let-go", "A store that was flushed and released keeps no log, whoever keeps its handle") {
+            scene in
+            scene.task("releases") {
+                var log: MemoryLog? = MemoryLog()
+                weak let weakLog = log
+                var store: FluxStore<Log>? = try! await .restored(from: log!, initialState: Log(), dispatcher: nil)
+                log = nil
+                _ = try! await store!.dispatch(durably: .add(1))
+                await store!.flush()
+                let handle = store!.handle
+                store = nil
+                for _ in 0..<3 { await yieldTask() }
+                scene.expect(weakLog == nil, "the log is still there")
+                _ = handle.state
+            }
+        },
+        Scenario("durable-order", "A log whose append failed gets the actions in the order applied") { scene in
+            let log = Stumbling()
+            scene.task("opens") {
+                let store = try! await FluxStore.restored(
+                    from: log, initialState: Log(), dispatcher: nil, clock: ScenarioClock(), onFailure: { _ in })
+                let done = FluxLatch()
+                scene.task("other") {
+                    _ = try? await store.dispatch(durably: .add(1))
+                    done.open()
+                }
+                _ = try? await store.dispatch(durably: .add(2))
+                await done.wait()
+                scene.expect(log.all, is: store.entries, "the log")
+            }
+        },
     ]
 }
 
@@ -156,4 +198,40 @@ final class Record: FluxLog {
         await yieldTask()
         entries.withLock { $0 = snapshot.state.entries }
     }
+}
+
+/// What is saved at a place, slowly.
+private final class PlacedDisk: FluxPersistence, @unchecked Sendable {
+    var saved: Log?
+    var place: String? { "disk" }
+    func load() async throws -> Log? { saved }
+    func save(_ state: Log) async throws {
+        await yieldTask()
+        saved = state
+    }
+}
+
+private final class MemoryLog: FluxLog, @unchecked Sendable {
+    func load() async throws -> FluxLogContents<Log> { FluxLogContents() }
+    func append(_ entries: [FluxLogEntry<Log.Action>]) async throws {}
+    func compact(_ snapshot: FluxSnapshot<Log>) async throws {}
+}
+
+/// A log whose first append fails.
+private final class Stumbling: FluxLog, @unchecked Sendable {
+    struct Failure: Error {}
+    var all: [Int] = []
+    var fails = true
+    func load() async throws -> FluxLogContents<Log> {
+        FluxLogContents(snapshot: FluxSnapshot(state: Log(), number: 0, revision: 1))
+    }
+    func append(_ entries: [FluxLogEntry<Log.Action>]) async throws {
+        if fails {
+            fails = false
+            for _ in 0..<3 { await yieldTask() }
+            throw Failure()
+        }
+        for case .add(let entry) in entries.map(\.action) { all.append(entry) }
+    }
+    func compact(_ snapshot: FluxSnapshot<Log>) async throws { all = snapshot.state.entries }
 }
