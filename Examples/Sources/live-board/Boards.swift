@@ -115,7 +115,9 @@ final class Boards: Sendable {
         if isListed { catalogue.closeFile() }
         await place.disk?.closed(within: max(.zero, deadline - .now))
         if let (id, error) = report.failed.first { throw Failure("board \(id.rawValue) was not saved: \(error)") }
-        if let id = report.late.first { throw Failure("board \(id.rawValue) was not saved in time") }
+        if let id = report.late.first {
+            throw Failure("board \(id.rawValue) was not saved in time, or was still being opened")
+        }
         if !isListed { throw Failure("the catalogue was not saved in time") }
     }
 

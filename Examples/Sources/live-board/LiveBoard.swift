@@ -161,6 +161,7 @@ struct LiveBoard: AsyncParsableCommand {
         do {
             boards = try await Boards(settings, at: place, logger: logger)
         } catch let error as Unsaved {
+            if error.isInUse { throw Failure("\(error)") }
             throw Failure("\(error): the disk may be full or not writable, and a start needs some free space")
         }
         let server = Application(
@@ -187,7 +188,8 @@ struct LiveBoard: AsyncParsableCommand {
         } catch is CancellationError {
             logger.notice("Some clients were disconnected")
         } catch let error as IOError {
-            throw Failure("\(host):\(port): \(error)")
+            let reason = String(cString: strerror(error.errnoCode))
+            throw Failure("\(host):\(port): \(error.errnoCode == EADDRINUSE ? "the port is in use" : reason)")
         }
         try await boards.close(within: .seconds(deadline) / 2)
     }

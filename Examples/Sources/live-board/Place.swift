@@ -88,9 +88,11 @@ enum Place: Sendable {
             } catch let failure as SQLiteLog<State>.Failure
                 where (failure.isOfDisk || failure.reason is SQLiteLog<State>.InUse) && !Self.isFolder(path)
             {
-                disk.noteUnopened(failure)
-                logger.error("A database cannot be opened", metadata: ["error": "\(failure)"])
-                throw Unsaved(.unopened, failure)
+                let isInUse = failure.reason is SQLiteLog<State>.InUse
+                let error: any Error = isInUse ? Failure("\(path): another program has it open; end that one") : failure
+                disk.noteUnopened(error)
+                logger.error("A database cannot be opened", metadata: ["error": "\(error)"])
+                throw Unsaved(.unopened, error, isInUse: isInUse)
             } catch let failure as SQLiteLog<State>.Failure {
                 let lost = Self.isFolder(path) ? "\(path): it is a folder, not a database" : "\(failure)"
                 disk.noteLost(lost, at: path)
@@ -410,8 +412,12 @@ struct Unsaved: Error, CustomStringConvertible {
 
     let outcome: Outcome
     let description: String
+    /// Whether another program has the database open.
+    let isInUse: Bool
 
-    init(_ outcome: Outcome, _ reason: Any) { (self.outcome, description) = (outcome, "\(reason)") }
+    init(_ outcome: Outcome, _ reason: Any, isInUse: Bool = false) {
+        (self.outcome, description, self.isInUse) = (outcome, "\(reason)", isInUse)
+    }
 }
 
 /// Keeps a second program out of a folder; the system releases the lock when the first one ends, however it ends.

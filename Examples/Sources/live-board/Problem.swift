@@ -77,6 +77,11 @@ struct Problem: Error {
     }
 }
 
+extension Problem: CustomStringConvertible {
+    /// One line for a log or the program's last words.
+    var description: String { detail.isEmpty ? title : "\(title). \(detail)" }
+}
+
 // MARK: - From an error
 
 /// An error of another part of the program that provides its own problem document.
@@ -95,6 +100,8 @@ extension Problem {
         case let error as HTTPError where error.status == .notFound: self = .notFound
         case let error as HTTPError:
             self.init(kind: "http", status: error.status, title: error.status.reasonPhrase, detail: error.body ?? "")
+        case let error as any HTTPResponseError:
+            self.init(kind: "http", status: error.status, title: error.status.reasonPhrase)
         case let error as DecodingError: self = .malformed(error.reason)
         case is HTTPParserError:
             self = .malformed("Its body is not valid HTTP, or ends too early.")
@@ -204,7 +211,7 @@ struct ProblemMiddleware<Context: RequestContext>: RouterMiddleware {
 
 /// Reads the body of a request before the request is handled, and limits its size and the time it may take.
 ///
-/// A body of which nothing arrives is left to the server, which closes idle connections.
+/// A body of which nothing arrives is left to the server, which closes idle connections; see `SlowSenders`.
 struct BodyMiddleware<Context: RequestContext>: RouterMiddleware {
     var limit = 16 * 1_024
     var patience = Duration.seconds(4)
