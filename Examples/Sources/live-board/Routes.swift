@@ -56,13 +56,20 @@ struct Routes: Sendable {
         return router
     }
 
+    /// All methods that the server's parser knows; it refuses a request with any other.
+    private static let methods = [
+        "ACL", "BIND", "CHECKOUT", "CONNECT", "COPY", "DELETE", "GET", "HEAD", "LINK", "LOCK", "M-SEARCH", "MERGE",
+        "MKACTIVITY", "MKCALENDAR", "MKCOL", "MOVE", "NOTIFY", "OPTIONS", "PATCH", "POST", "PROPFIND", "PROPPATCH",
+        "PURGE", "PUT", "QUERY", "REBIND", "REPORT", "SEARCH", "SOURCE", "SUBSCRIBE", "TRACE", "UNBIND", "UNLINK",
+        "UNLOCK", "UNSUBSCRIBE",
+    ].compactMap { HTTPRequest.Method($0) }
+
     /// Adds the handlers of a path; any other method is answered with the list of allowed methods.
     private func on(_ router: Router<BoardContext>, _ path: RouterPath, _ given: [HTTPRequest.Method: Handler]) {
         var handlers = given
         if let get = given[.get] { handlers[.head] = { try await get($0, $1).createHeadResponse() } }
         let allow = handlers.keys.map(\.rawValue).sorted().joined(separator: ", ")
-        let methods: [HTTPRequest.Method] = [.get, .head, .post, .put, .delete, .connect, .options, .trace, .patch]
-        for method in methods {
+        for method in Self.methods {
             router.on(path, method: method, use: handlers[method] ?? { _, _ in throw Problem.method(allow: allow) })
         }
     }
@@ -81,10 +88,7 @@ struct Routes: Sendable {
 
     private func addBoard(_ request: Request, _ context: BoardContext) async throws -> Response {
         struct New: Decodable { var title: String }
-        let title = try await decode(New.self, request).title.trimmingCharacters(in: .whitespacesAndNewlines)
-        guard (1...200).contains(title.count) else {
-            throw Problem.invalid("A title must have 1 to 200 characters, not \(title.count).")
-        }
+        let title = try BoardCommand.checked(try await decode(New.self, request).title)
         let id = try await boards.add(title: title).rawValue
         return .json(["id": id], status: .created, headers: [.location: "/boards/\(id)"])
     }
@@ -176,7 +180,27 @@ struct Routes: Sendable {
         let media = request.headers[.contentType]?.prefix { $0 != ";" }.trimmingCharacters(in: .whitespaces)
         guard media?.lowercased() == "application/json" else { throw Problem.mediaType }
         let bytes = try await request.body.collect(upTo: .max)  // Already in memory, see BodyMiddleware.
-        return try JSONDecoder().decode(type, from: Data(bytes.readableBytesView))
+        let value = try JSONDecoder().decode(type, from: Data(bytes.readableBytesView))
+        if hasLastComma(bytes.readableBytesView) {
+            throw Problem.malformed("The body is not JSON: it has a comma after a last element.")
+        }
+        return value
+    }
+
+    /// Whether a comma stands before the end of an array or object, which the decoder accepts although JSON forbids it.
+    private func hasLastComma(_ json: some Sequence<UInt8>) -> Bool {
+        var (last, isInString, isEscaped) = (UInt8(0), false, false)
+        for byte in json {
+            if isInString {
+                isInString = isEscaped || byte != UInt8(ascii: "\"")
+                isEscaped = !isEscaped && byte == UInt8(ascii: "\\")
+            } else if byte > UInt8(ascii: " ") {
+                isInString = byte == UInt8(ascii: "\"")
+                if last == UInt8(ascii: ","), byte == UInt8(ascii: "}") || byte == UInt8(ascii: "]") { return true }
+                last = byte
+            }
+        }
+        return false
     }
 }
 

@@ -1,4 +1,5 @@
 import Foundation
+import NIOCore
 import ProgramTesting
 import Testing
 
@@ -46,7 +47,7 @@ import Testing
         let id = try #require(list.id)
         #expect(list.revision == 2)
         let card = try #require(try await server.done(#"{"type":"addCard","list":"\#(id)","title":"A"}"#).id)
-        let edit = #"{"type":"editCard","card":"\#(card)","title":"<b>B</b>","text":"t","revision":3}"#
+        let edit = #"{"type":"editCard","card":"\#(card)","title":"<b>B</b>","text":"t\",}","revision":3}"#
         #expect(try await server.done(edit).revision == 4)
         for command in [
             #"{"type":"vote","card":"\#(card)","on":true}"#,
@@ -65,7 +66,7 @@ import Testing
         #expect(board.lists.map(\.title) == ["New", "Later", "Done"])
         #expect(board.lists[1].cards.map(\.id) == ["c5"])
         let moved = try #require(board.lists[2].cards.first)
-        #expect(moved == Board.Card(id: card, title: "<b>B</b>", text: "t", voters: ["somebody"], revision: 4))
+        #expect(moved == Board.Card(id: card, title: "<b>B</b>", text: "t\",}", voters: ["somebody"], revision: 4))
 
         try await server.done(#"{"type":"undo"}"#)
         #expect(try await server.board().board.title == "Welcome")
@@ -209,6 +210,8 @@ import Testing
         for (status, problem, method, path, body) in [
             (400, "malformed", "POST", path, "{"), (400, "malformed", "POST", path, ""),
             (400, "malformed", "POST", path, deep), (400, "malformed", "POST", path, "[1]"),
+            (400, "malformed", "POST", path, #"{"type":"addList","title":"x\",]", } "#),
+            (400, "malformed", "POST", path, #"{"type":"addList","title":"x","more":[1 ,]}"#),
             (400, "malformed", "POST", path, #"{"type":"explode"}"#),
             (400, "malformed", "POST", path, #"{"type":"addCard","list":"l1"}"#),
             (400, "malformed", "POST", path, #"{"type":"vote","card":"c4","on":1}"#),
@@ -226,10 +229,13 @@ import Testing
             (404, "not-found", "POST", "/style.css/x", "{}"),
             (405, "method", "GET", path, nil), (405, "method", "DELETE", "/boards/welcome", nil),
             (405, "method", "POST", "/", "{}"), (405, "method", "PATCH", "/metrics", "{}"),
+            (405, "method", "PROPFIND", "/boards", nil), (405, "method", "QUERY", path, "{}"),
             (409, "stale", "POST", path, #"{"type":"editCard","card":"c4","title":"x","text":"","revision":0}"#),
             (409, "nothing-to-undo", "POST", path.replacing("somebody", with: "nobody-yet"), #"{"type":"undo"}"#),
             (413, "too-large", "POST", path, String(repeating: " ", count: 1 << 20)),
             (422, "invalid", "POST", path, #"{"type":"rename","title":"  \n "}"#),
+            (422, "invalid", "POST", path, #"{"type":"rename","title":"\u2060 \u200d"}"#),
+            (422, "invalid", "POST", "/boards", #"{"title":"\u200d"}"#),
             (422, "invalid", "POST", path, #"{"type":"rename","title":"\#(long)"}"#),
             (422, "invalid", "POST", path, #"{"type":"moveCard","card":"c4","list":"l2","index":-1}"#),
             (422, "invalid", "POST", "/boards/welcome/commands", #"{"type":"undo"}"#),
@@ -259,6 +265,13 @@ import Testing
         #expect(media.status == 415 && media.problem == "media-type")
         #expect(try await server.ask("GET", "/boards/welcome").text == before)
         #expect(try await server.ask("GET", "/boards").fields?.boards?.count == 1)
+    }
+
+    @Test("Errors of other parts keep their status, and a problem is one line in a log")
+    func otherErrors() throws {
+        let tooLarge = try #require(Problem(NIOTooManyBytesError(maxBytes: 0)))
+        #expect(tooLarge.status == .contentTooLarge)
+        #expect("\(Problem.busy)" == "Another edit of this card is in progress. Nothing was changed. Try again.")
     }
 
     @Test("One of several concurrent edits of a card succeeds, and the others are busy or stale")

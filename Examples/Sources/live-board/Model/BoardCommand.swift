@@ -92,11 +92,17 @@ extension BoardCommand {
         }
     }
 
-    private static func checked(_ title: String) throws(Refusal) -> String {
+    /// Returns a title trimmed; throws if it is not allowed.
+    static func checked(_ title: String) throws(Refusal) -> String {
         let title = title.trimmingCharacters(in: .whitespacesAndNewlines)
         guard (1...200).contains(title.count) else {
             throw .invalid("A title must have 1 to 200 characters, not \(title.count).")
         }
+        // Joiners, marks of direction and the like show nothing by themselves.
+        let isVisible = title.unicodeScalars.contains {
+            !$0.properties.isDefaultIgnorableCodePoint && !$0.properties.isWhitespace
+        }
+        if !isVisible { throw .invalid("A title must have a visible character.") }
         return title
     }
 }
