@@ -81,7 +81,7 @@ final class CloseWithInput: ChannelInboundHandler {
     }
 }
 
-/// HTTP/1, with handlers beneath it for slow readers, old clients and clients that have gone.
+/// HTTP/1, with handlers beneath it for slow readers and senders, old clients and clients that have gone.
 struct WatchedChannel: ServerChildChannel {
     let http: HTTP1Channel
     let limit: TimeAmount
@@ -96,6 +96,7 @@ struct WatchedChannel: ServerChildChannel {
             let decoder = try pipeline.handler(type: ByteToMessageHandler<HTTPRequestDecoder>.self)
             try pipeline.addHandler(OldClients(), position: .after(decoder))
             try pipeline.addHandler(CloseWithInput(), position: .after(decoder))
+            try pipeline.addHandler(SlowSenders(), position: .after(decoder))
             return value
         }
     }
