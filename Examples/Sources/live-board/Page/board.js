@@ -211,8 +211,9 @@ function showNoBoard() {
 function showWhatThereIs(isBoard) {
     byId("loading")?.remove();
     boardArea.removeAttribute("aria-busy");
-    byId("add-list").hidden = !isBoard;
+    byId("add-list").hidden = byId("people-button").hidden = !isBoard;
     byId("no-board").hidden = isBoard;
+    byId("undo").disabled = !isBoard;
 }
 
 function heedWhetherSeen() {
@@ -266,11 +267,19 @@ const quoted = (words) => `“\u2068${words}\u2069”`;
 
 function toast(kind, text) {
     const message = byId("toast-template").content.firstElementChild.cloneNode(true);
+    let before = null; // what had the focus before the message's button
+    const dismiss = () => {
+        const next = before?.isConnected ? before : byId("undo");
+        if (message.contains(document.activeElement)) next.focus({ preventScroll: true });
+        message.remove();
+    };
     message.querySelector("p").textContent = text;
-    message.querySelector("button").addEventListener("click", () => message.remove());
+    message.querySelector("button").addEventListener("click", dismiss);
+    message.addEventListener("focusin", (event) => { before = event.relatedTarget; });
+    message.addEventListener("dismiss", dismiss);
     byId(kind).append(message);
-    if (byId(kind).children.length > 3) byId(kind).firstElementChild.remove();
-    setTimeout(() => message.remove(), 8000);
+    if (byId(kind).children.length > 3) byId(kind).firstElementChild.dispatchEvent(new Event("dismiss"));
+    setTimeout(dismiss, 8000);
 }
 
 function announce(text) {
@@ -630,13 +639,14 @@ function renameList(list) {
     editInPlace(lists.get(list).title, "Title of the list", (title) => send({ type: "renameList", list, title }));
 }
 
-// Puts a field in place of a heading until Enter or another focus saves it, or Escape leaves it as it was. Where the words
-// are not taken it is there again with them.
+// Puts a field in place of a heading until Enter or another focus saves it, or Escape leaves it as it was. After a key, the
+// button beside the heading has the focus. Where the words are not taken the field is there again with them.
 function editInPlace(heading, label, save, refused) {
     if (heading.hidden && refused === undefined) heading.nextElementSibling.select(); // it may have lost the focus
     if (heading.hidden || !heading.isConnected) return;
     const before = heading.textContent;
-    const field = make("input", { className: "in-place", ariaLabel: label, value: refused ?? before, maxLength: 200 });
+    const button = heading.parentElement.querySelector("button");
+    const field = make("input", { className: "in-place", ariaLabel: label, value: refused ?? before });
     let finished = false;
     const finish = (title) => {
         if (finished) return; // the field loses its focus as it is taken away
@@ -650,13 +660,15 @@ function editInPlace(heading, label, save, refused) {
     field.addEventListener("blur", () => { if (!drawing) finish(field.value.trim()); });
     field.addEventListener("keydown", (event) => {
         if (event.isComposing) return; // the key is for whoever composes the character
-        if (event.key === "Enter") finish(field.value.trim());
-        if (event.key === "Escape") finish(before);
+        if (event.key !== "Enter" && event.key !== "Escape") return;
+        event.preventDefault(); // the button gets the focus, and not the key
+        finish(event.key === "Enter" ? field.value.trim() : before);
+        button.focus();
     });
     heading.hidden = true;
     heading.after(field);
     // Nobody is taken away from what they do meanwhile.
-    if (refused === undefined || document.activeElement === document.body) field.select();
+    if (refused === undefined || [document.body, button].includes(document.activeElement)) field.select();
 }
 
 // ---- Adding cards and lists ----------------------------------------------------------------------------------------
@@ -821,7 +833,8 @@ byId("name-form").addEventListener("submit", (event) => {
 byId("people").addEventListener("toggle", () => putBelow(byId("people"), byId("people-button")));
 byId("boards").addEventListener("toggle", () => putBelow(byId("boards"), byId("boards-button")));
 byId("boards-button").addEventListener("click", async () => {
-    const { boards } = await fetch("/boards").then((response) => response.json()).catch(() => ({ boards: [] }));
+    const { boards = [] } = await fetch("/boards").then((response) => response.json()).catch(() => ({}));
+    boards.sort((one, other) => one.title.localeCompare(other.title, undefined, { numeric: true }));
     byId("boards-list").replaceChildren(...boards.map(({ id, title }) => {
         const ariaCurrent = boardPath === `/boards/${id}` ? "page" : null;
         return make("li", {}, make("a", { href: `/b/${id}`, textContent: title, dir: "auto", ariaCurrent }));
@@ -856,6 +869,7 @@ byId("rename-board").addEventListener("click", renameBoard);
 byId("undo").addEventListener("click", undo);
 
 async function undo() {
+    if (byId("undo").disabled) return;
     if (await send({ type: "undo" })) announce("Your last change was undone.");
 }
 
