@@ -1298,6 +1298,7 @@ class InspectorTest(unittest.TestCase):
             self.page.driver.save_screenshot(str(pathlib.Path(options.screenshots, "inspector.png")))
         self.page.look(width=390, height=700, phone=True)
         self.assertLessEqual(self.page.run("return document.querySelector('main').offsetWidth"), 390)
+        self.assertGreaterEqual(self.page.run("return document.getElementById('filter').offsetWidth"), 300)
 
 
 class ScreenshotTest(unittest.TestCase):

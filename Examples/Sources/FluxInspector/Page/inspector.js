@@ -323,7 +323,11 @@ async function show(row) {
     // Who goes through many rows asks for the one they stay at.
     await new Promise((done) => setTimeout(done, 60));
     if (shown !== mine) return;
+    const loading = setTimeout(() => {
+        if (shown === mine) detail.replaceChildren(make("p", { className: "hint" }, "Loading…"));
+    }, 200);
     await load(mine);
+    clearTimeout(loading);
     if (shown !== mine) return;
     drawDetail();
 }
