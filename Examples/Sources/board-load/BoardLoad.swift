@@ -31,7 +31,7 @@ struct BoardLoad: AsyncParsableCommand {
     func validate() throws {
         for (name, value, range) in [
             ("clients", clients, 1...9_000), ("rate", rate, 1...5_000), ("seconds", seconds, 1...20),
-            ("rounds", rounds, 1...20), ("silent", silent, 0...clients - 1),
+            ("rounds", rounds, 1...20), ("silent", silent, 0...max(0, clients - 1)),
         ] where !range.contains(value) {
             throw ValidationError("--\(name) must be from \(range.lowerBound) to \(range.upperBound).")
         }

@@ -35,10 +35,14 @@ final class Crew: @unchecked Sendable {
 
     // MARK: - Single requests
 
-    /// Makes a request; throws if the answer is not a success.
+    /// Makes a request; throws if the answer is not a success, or does not come within 20 seconds.
     func ask(_ method: HTTPMethod, _ path: String, _ body: String? = nil) async throws -> Data {
         let answer = try await loop.flatSubmit {
             let promise = self.loop.makePromise(of: Caller.Answer.self)
+            let limit = self.loop.scheduleTask(in: .seconds(20)) {
+                promise.fail(Failure("\(method.rawValue) \(path) was not answered within 20 seconds"))
+            }
+            promise.futureResult.whenComplete { _ in limit.cancel() }
             self.whenIdle { caller in
                 guard let caller else { return promise.fail(Failure("there is no connection")) }
                 let answer = caller.ask(method, path, body.map { ByteBuffer(string: $0) })

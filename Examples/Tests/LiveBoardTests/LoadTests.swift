@@ -22,6 +22,13 @@ import Testing
         #expect(status == 1 && errors.hasPrefix("board-load: true: it printed no address to connect to"), "\(errors)")
     }
 
+    @Test("Too few clients are a usage error", arguments: ["0", "-1"])
+    func tooFew(clients: String) async throws {
+        let load = try Command(program: Command.built("board-load"), ["--clients=\(clients)"])
+        let (status, _, errors) = await load.finish()
+        #expect(status == 64 && errors.hasPrefix("Error: --clients must be from 1 to 9000."), "\(errors)")
+    }
+
     @Test("Clients that agree cause no complaint")
     func agreement() {
         let ledger = Ledger(path: "/boards/b", commands: Commands(0))
