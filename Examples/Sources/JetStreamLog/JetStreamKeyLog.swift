@@ -210,9 +210,15 @@ public final class JetStreamKeyLog: FluxSharedLog {
         if try await heads().contains(where: { $0.head.position >= snapshot.position }) { return }
         let upload = UUID().uuidString
         let starts = Array(stride(from: 0, to: snapshot.state.count, by: partSize))
-        for (number, start) in starts.enumerated() {
-            let bytes = Array(snapshot.state[start..<min(start + partSize, snapshot.state.count)])
-            _ = try await logs.add(bytes, as: part(upload, String(number)))
+        do throws(FluxSharedLogError) {
+            for (number, start) in starts.enumerated() {
+                let bytes = Array(snapshot.state[start..<min(start + partSize, snapshot.state.count)])
+                _ = try await logs.add(bytes, as: part(upload, String(number)))
+            }
+        } catch {
+            // No head will name these parts, so nothing else would remove them.
+            try? await logs.purge(part(upload, "*"), of: logs.snapshots)
+            throw error
         }
         let head = Head(
             position: snapshot.position, upload: upload, parts: starts.count, bytes: snapshot.state.count)

@@ -93,9 +93,7 @@ struct JetStreamReader {
 }
 
 extension Swift.Duration {
-    fileprivate var nanoseconds: Int {
-        Int(components.seconds) * 1_000_000_000 + Int(components.attoseconds / 1_000_000_000)
-    }
+    fileprivate var nanoseconds: Int { Int(self / .nanoseconds(1)) }
 }
 
 /// The deliveries of a consumer that the reader has not taken yet.

@@ -75,13 +75,21 @@ final class Session: @unchecked Sendable {
         // The wait for a lock is limited. A statement has no limit, because the time to send it would count too, and a
         // large one over a slow line would be cut off at each attempt. A commit is on disk when it is acknowledged,
         // whatever the database's default is.
-        PQclear(
-            PQexec(
-                connection,
-                """
-                SET client_min_messages = error; SET statement_timeout = 0; SET lock_timeout = '5s';
-                SET synchronous_commit = on
-                """))
+        let result = PQexec(
+            connection,
+            """
+            SET client_min_messages = error; SET statement_timeout = 0; SET lock_timeout = '5s';
+            SET synchronous_commit = on
+            """)
+        defer { PQclear(result) }
+        guard PQresultStatus(result) == PGRES_COMMAND_OK else {
+            // The next statement must not find an open connection without these settings.
+            defer {
+                PQfinish(connection)
+                self.connection = nil
+            }
+            throw failure(result)
+        }
         return connection
     }
 
