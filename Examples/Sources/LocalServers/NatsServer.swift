@@ -116,13 +116,11 @@ public final class NatsCluster: Sendable {
     /// - Parameters:
     ///   - count: The number of servers.
     ///   - folder: The folder of their files.
-    ///   - route: Receives the numbers of two servers and the second one's port; returns the port at which the first
-    ///     one reaches it, such as a proxy's.
     /// - Throws: The reason why a server cannot be started.
-    public init(_ count: Int, folder: String, route: (Int, Int, Int) throws -> Int = { $2 }) throws {
+    public init(_ count: Int, folder: String) throws {
         let ports = try freePorts(2 * count)
         servers = try (0..<count).map { number in
-            let routes = try (0..<count).filter { $0 != number }.map { try route(number, $0, ports[count + $0]) }
+            let routes = (0..<count).filter { $0 != number }.map { ports[count + $0] }
             return try NatsServer(
                 name: "n\(number + 1)", folder: "\(folder)/n\(number + 1)", port: ports[number],
                 routePort: count > 1 ? ports[count + number] : nil, routes: routes)

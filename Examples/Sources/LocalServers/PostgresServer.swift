@@ -43,7 +43,10 @@ public final class PostgresServer: Sendable {
             try ServerProcess(words[0], Array(words.dropFirst()), log: "\(folder)/postgres.log")
         }
         let made = try run(prefix + [make, "-D", data, "-U", "flux", "-A", "trust", "--no-sync", "-E", "UTF8"])
-        while made.isRunning { usleep(20_000) }
+        if made.waitUntilEnd() != 0 {
+            let log = (try? String(contentsOfFile: "\(folder)/postgres.log", encoding: .utf8)) ?? ""
+            throw ServerFailure(description: "initdb has failed: \(log)")
+        }
         process = try run(
             prefix + [
                 serve, "-D", data, "-p", String(port), "-c", "listen_addresses=127.0.0.1",

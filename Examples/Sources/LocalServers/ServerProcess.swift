@@ -49,6 +49,14 @@ public final class ServerProcess: @unchecked Sendable {
         if process.isRunning { _ = sendSignal(process.processIdentifier, signal) }
     }
 
+    /// Waits until it has ended by itself.
+    ///
+    /// - Returns: Its exit status.
+    public func waitUntilEnd() -> Int32 {
+        process.waitUntilExit()
+        return process.terminationStatus
+    }
+
     /// Kills it, and waits until it has ended.
     public func kill() {
         send(SIGKILL)
