@@ -15,7 +15,8 @@ struct ClusterDemo: AsyncParsableCommand {
             Prints the addresses, and runs until SIGINT, SIGTERM or SIGHUP; then everything it has started ends too. \
             Its files are in a temporary folder, which is removed at the end. It needs nats-server.
 
-            The exit status is 0, or 1 with a line for each failed check.
+            The exit status is 0; 1 with a line for each failed check, or after an error; 130 if --chaos was interrupted; \
+            or 64 for invalid options.
             """,
         subcommands: [Run.self, Node.self], defaultSubcommand: Run.self)
 }
@@ -104,7 +105,7 @@ struct Run: AsyncParsableCommand {
         if !noFigures {
             let figures = Figures(logs: logs, servers: cluster.addresses, stream: Cluster.stream, tell: tell)
             let ratio = try await figures.throughput()
-            _ = try await figures.start()
+            try await figures.start()
             #if !DEBUG
                 if ratio < 0.8 {
                     problems.append("appends through a replica reach \(ratio) of the bare client's rate, not 0.8")

@@ -1,6 +1,5 @@
 import AsyncHTTPClient
 import NIOCore
-import Synchronization
 
 /// A client of one node that appends, reads what the node has, and reads fresh, one operation after another.
 struct Client {

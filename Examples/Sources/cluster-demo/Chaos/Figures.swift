@@ -14,7 +14,8 @@ struct Figures: Sendable {
     private static var size: Int { 40 }
 
     /// Appends through a replica and with the bare client in turn, and returns the ratio.
-    func throughput(count: Int = 10_000, atOnce: Int = 256) async throws -> Double {
+    func throughput() async throws -> Double {
+        let (count, atOnce) = (10_000, 256)
         var bare: [Double] = []
         var replicated: [Double] = []
         let replica = try await FluxReplica<Ledger>.joined(
@@ -39,12 +40,12 @@ struct Figures: Sendable {
         return ours / theirs
     }
 
-    /// Starts a node from a snapshot and some entries, and reads these through the log alone; returns both in seconds.
-    func start(entries: Int = 100_000) async throws -> (replica: Double, reading: Double) {
+    /// Starts a node from a snapshot and some entries, and reads these through the log alone; tells how long both take.
+    func start() async throws {
         let log = logs.log(for: "start")
         let first = try await snapshot(of: "start")
         let writer = try await join("start")
-        try await fill(writer, from: 1, entries, atOnce: 512)
+        try await fill(writer, from: 1, 100_000, atOnce: 512)
         let last = writer.position
         await writer.close()
 
@@ -62,7 +63,6 @@ struct Figures: Sendable {
             "a node with \(replica?.store.state.items.count ?? 0) entries starts in \(joining) s; reading them takes \(reading) s"
         )
         await replica?.close()
-        return (joining, reading)
     }
 
     /// Makes a replica save a snapshot, and returns its position.
@@ -103,7 +103,6 @@ struct Figures: Sendable {
     private func seconds(_ body: () async throws -> Void) async throws -> Double {
         let start = ContinuousClock.now
         try await body()
-        let time = (ContinuousClock.now - start).components
-        return Double(time.seconds) + Double(time.attoseconds / 1_000_000_000_000_000) / 1_000
+        return ((ContinuousClock.now - start) / .milliseconds(1)).rounded() / 1_000
     }
 }

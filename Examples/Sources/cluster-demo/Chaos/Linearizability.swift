@@ -49,10 +49,8 @@ struct Linearizability {
         let head = events.count
         var next = Array(1...events.count + 1)
         next[head] = 0
-        next[events.count - 1 < 0 ? head : events.count - 1] = head
         var previous = Array(-1..<events.count)
         previous[0] = head
-        previous[head] = events.count - 1
         if events.isEmpty { return true }
         var returns = Array(repeating: 0, count: operations.count)
         for (place, event) in events.enumerated() where event.isReturn { returns[event.operation] = place }
