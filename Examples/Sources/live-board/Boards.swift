@@ -292,7 +292,7 @@ extension FluxReplicaError: KnownError {
         case .unconfirmed: .unconfirmed("The log has not answered in time. The command may still be applied.")
         case .notApplied, .unavailable: .unavailable("The server keeps trying to reach the log.")
         case .diverged: .unavailable("This server's copy of the board is wrong and is being repaired.")
-        case .stopped: .unavailable("This server cannot read what other servers have written: it is too old, or an entry is damaged.")
+        case .stopped: .unavailable("This server is too old to read what others have written, or it is damaged.")
         case .closed, .cancelled: .closing
         }
     }
