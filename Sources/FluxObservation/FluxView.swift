@@ -218,9 +218,18 @@ nonisolated public final class FluxView<State: Sendable>: FluxSource {
     )
     @_disfavoredOverload
     public convenience init(
-        _ sources: [any FluxSource], by isSame: @escaping (State, State) -> Bool = { _, _ in false },
-        transform: @escaping ([Any]) -> State
+        _ sources: [any FluxSource], by isSame: @escaping (State, State) -> Bool, transform: @escaping ([Any]) -> State
     ) { Swift.fatalError() }
+
+    /// Not available: an array cannot combine sources of different state types.
+    @available(
+        *, unavailable,
+        message: "the sources have states of different types. Pass them one by one: FluxView(a, b) { a, b in … }"
+    )
+    @_disfavoredOverload
+    public convenience init(_ sources: [any FluxSource], transform: @escaping ([Any]) -> State) where State: Equatable {
+        Swift.fatalError()
+    }
 
     /// Creates a view of all members of a group, with values compared by your function.
     ///

@@ -309,7 +309,8 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
         do {
             let content = FluxReplicaContent(version: coding.version, bytes: try coding.encodeState(state))
             let bytes = FluxReplicaImage(ledger: ledger, state: content).bytes
-            if step.isCheckDue { perform { $0.checked(FluxReplicaBytes.checksum(bytes), &$1) } }
+            // The checksum that the bytes end with already is left out: it would cancel a part of this one.
+            if step.isCheckDue { perform { $0.checked(FluxReplicaBytes.checksum(bytes.dropLast(8)), &$1) } }
             guard let trim else { return }
             start(.saving) { await $0.save(FluxSharedSnapshot(position: ledger.position, state: bytes), trim) }
         } catch {

@@ -10,7 +10,7 @@
 /// | 8 and 8 each | the count of numbers that were given up, and these numbers                     |
 /// | 24       | if there is a checksum: the count of entries, the version, the checksum            |
 /// | the rest | if there is an action: its version, and the user's bytes                           |
-/// | last 8   | the checksum of all bytes before; format 1 had none, and is still read             |
+/// | last 8   | the checksum of all bytes before                                                   |
 nonisolated struct FluxReplicaEnvelope: Equatable {
     var writer: UInt64
     var number: UInt64
@@ -114,12 +114,12 @@ nonisolated struct FluxReplicaBytes {
 
     /// Reads what `sealed` has returned.
     init(sealed all: [UInt8]) throws(FluxReplicaMalformed) {
-        let format = all.first ?? 0
-        if !(1...Self.format).contains(format) {
+        guard let format = all.first else { throw FluxReplicaMalformed(description: "it is empty") }
+        if format != Self.format {
             throw FluxReplicaMalformed(description: "its format is \(format), and \(Self.format) is known")
         }
-        bytes = format == 1 ? all : Array(all.dropLast(8))
-        if format > 1 && Self.sealed(Array(bytes.dropFirst())) != all {
+        bytes = Array(all.dropLast(8))
+        if Self.bytes(of: [Self.checksum(bytes)]) != Array(all.suffix(8)) {
             throw FluxReplicaMalformed(description: "its checksum is wrong: it is damaged, or a part is missing")
         }
     }
@@ -164,7 +164,7 @@ nonisolated struct FluxReplicaBytes {
     }
 
     /// Returns the 64-bit FNV-1a hash.
-    static func checksum(_ bytes: [UInt8]) -> UInt64 {
+    static func checksum(_ bytes: some Swift.Sequence<UInt8>) -> UInt64 {
         var sum: UInt64 = 0xcbf2_9ce4_8422_2325
         for byte in bytes { sum = (sum ^ UInt64(byte)) &* 0x100_0000_01b3 }
         return sum

@@ -1,3 +1,5 @@
+import Dispatch
+
 #if canImport(FluxCore)
     import FluxCore
 #endif
@@ -64,6 +66,7 @@ nonisolated extension FluxDispatcher {
     @discardableResult
     public func detach(_ child: FluxDispatcher) -> Bool {
         FluxPureCode.forbid("detach")
+        defer { followers.follow() }
         return removeInterceptors { ($0 as? FluxChildEntry)?.child === child } > 0
     }
 
@@ -80,14 +83,15 @@ nonisolated extension FluxDispatcher {
     /// let token = dispatcher.subscribeToAll { dispatcher in dispatcher.subscribeActions(on: queue) { print($0.action) } }
     /// ```
     ///
-    /// When `attach` of a child returns, the closure has been called for it and for those below it. Each dispatcher is
-    /// subscribed to once, however many ways lead to it. Its subscription ends once the last way has been removed and
-    /// no action is on its way there.
+    /// When `attach` of a child returns, the closure has been called for it and for those below it, unless other threads
+    /// attach and detach there too at that moment. Each dispatcher is subscribed to once, however many ways lead to it.
+    /// Its subscription ends soon after the last way has been removed, at the latest when no action is on its way there.
     ///
-    /// - Parameter subscribe: Subscribes to a dispatcher. Called on the thread that attaches, while a lock is held: it
-    ///   must not attach or detach dispatchers, or end this subscription.
-    /// - Returns: The token of all these subscriptions. Keep it: they end when the token is released. It keeps
-    ///   this dispatcher alive, and those below while they are below.
+    /// - Parameter subscribe: Subscribes to a dispatcher. Called on any thread, while a lock is held: it must not attach
+    ///   or detach dispatchers, or end this subscription. Otherwise the program stops or waits forever.
+    /// - Returns: The token of all these subscriptions. Keep it: they end when the token is released. Its `finish()` and
+    ///   `dropped` concern the dispatchers that are below at that time. Until it ends, it keeps this dispatcher alive,
+    ///   and those below while they are below.
     /// - Complexity: O(*d* + *m*) for *d* dispatchers and their *m* middleware, and again for each change of the children
     ///   of one of them; besides, the cost of `subscribe`.
     public func subscribeToAll(
@@ -97,7 +101,7 @@ nonisolated extension FluxDispatcher {
         let follower = FluxFollower(self, subscribe)
         follower.follow()
         return FluxSubscription {
-            follower.end()
+            FluxPureCode.after { follower.end() }
         } finish: {
             for token in follower.tokens { await token.finish() }
         } dropped: {
@@ -131,7 +135,9 @@ nonisolated private final class FluxChildEntry: FluxDispatchInterceptor {
     init(_ child: FluxDispatcher, _ followers: FluxFollowers) { (self.child, self.followers) = (child, followers) }
 
     /// However the child was removed, no action is on its way there any more.
-    deinit { FluxPureCode.after { [followers] in followers.follow() } }
+    ///
+    /// Not on this thread, which may be one that follows, or hold a lock.
+    deinit { if !followers.isEmpty { DispatchQueue.global().async { [followers] in followers.follow() } } }
 
     func dispatch(_ action: any FluxAction, on dispatcher: FluxDispatcher, next: FluxNext) -> Int {
         next(action, through: child)
@@ -148,6 +154,8 @@ nonisolated private final class FluxFollowers: Sendable {
 
     func remove(_ follower: FluxFollower) { all.withLock { $0[ObjectIdentifier(follower)] = nil } }
 
+    var isEmpty: Bool { all.withLock { $0.isEmpty } }
+
     func follow() { for follower in all.withLock({ $0 }).values { follower.follow() } }
 }
 
@@ -159,17 +167,15 @@ nonisolated extension FluxDispatcher {
 nonisolated private final class FluxFollower: Sendable {
     private struct Table {
         /// Nil once ended.
-        var root: FluxDispatcher?
+        var followed: (root: FluxDispatcher, subscribe: @Sendable (FluxDispatcher) -> FluxSubscription)?
         var known: [ObjectIdentifier: FluxDispatcher] = [:]
         var tokens: [ObjectIdentifier: FluxSubscription] = [:]
     }
 
     private let table: FluxLock<Table>
-    private let subscribe: @Sendable (FluxDispatcher) -> FluxSubscription
 
     init(_ root: FluxDispatcher, _ subscribe: @escaping @Sendable (FluxDispatcher) -> FluxSubscription) {
-        table = FluxLock(Table(root: root))
-        self.subscribe = subscribe
+        table = FluxLock(Table(followed: (root, subscribe)))
     }
 
     var tokens: [FluxSubscription] { table.withLock { Array($0.tokens.values) } }
@@ -180,7 +186,7 @@ nonisolated private final class FluxFollower: Sendable {
         var seen: FluxSeen = [:]
         var gone: [(FluxDispatcher?, FluxSubscription?)] = []
         table.withLock { table in
-            guard let root = table.root else { return }
+            guard let (root, subscribe) = table.followed else { return }
             _ = root.isAny(&seen) { dispatcher in
                 if table.known[ObjectIdentifier(dispatcher)] == nil {
                     // Before its children are read: whoever attaches one after that finds this follower.
@@ -201,7 +207,7 @@ nonisolated private final class FluxFollower: Sendable {
 
     func end() {
         let old = table.withLock { table in
-            defer { (table.root, table.known) = (nil, [:]) }
+            defer { (table.followed, table.known) = (nil, [:]) }
             return table
         }
         for dispatcher in old.known.values { dispatcher.followers.remove(self) }

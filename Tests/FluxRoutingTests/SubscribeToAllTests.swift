@@ -56,34 +56,50 @@ import Testing
         withExtendedLifetime(token) {}
     }
 
-    @Test func `However a child is removed, its subscription ends; one that only moves keeps it`() throws {
+    @Test func `However a child is removed, its subscription ends; one that only moves keeps it`() async throws {
         let token = main.subscribeToAll(log.subscribe)
         try main.attach(child)
         let registration = try main.attach(child, priority: 1)
         #expect(log.open == [main, child] && log.begun == 2)
         registration.remove()
-        #expect(log.open == [main])
+        await log.reaches([main])
         try main.attach(child)
         main.removeInterceptors { _ in true }
+        await log.reaches([main])
+        try main.attach(child)
+        #expect(log.open == [main, child])
+        main.detach(child)
         #expect(log.open == [main])
         #expect(throws: FluxCycle.self) { try main.attach(main) }
-        #expect(log.open == [main] && log.begun == 3)
+        #expect(log.open == [main] && log.begun == 4)
         withExtendedLifetime(token) {}
     }
 
-    @Test func `A child that is removed during an action is left once the action has passed`() throws {
+    @Test func `A child that is released with its parent is left`() async throws {
+        var middle: FluxDispatcher? = FluxDispatcher()
+        try middle!.attach(child)
         let token = main.subscribeToAll(log.subscribe)
-        try main.attach(child)
-        let duringAction = Locked<Set<FollowLog.Name>>([])
-        main.add(
-            FluxInterceptor.before { [main, child, log] _ in
-                main.detach(child)
-                duringAction.withLock { $0 = log.names }
-            }, priority: 1)
-        main.add(1)
-        #expect(duringAction.current == FollowLog.names([main, child]))
-        #expect(log.open == [main])
+        let registration = try main.attach(middle!)
+        #expect(log.begun == 3)
+        registration.remove()
+        middle = nil
+        await log.reaches([main])
         withExtendedLifetime(token) {}
+    }
+
+    @Test func `After unsubscribe() the closure is released, though the token is kept`() async {
+        func begin() -> (FluxSubscription, Weak) {
+            let kept = FollowLog()
+            let token = main.subscribeToAll { [log] dispatcher in
+                withExtendedLifetime(kept) { log.subscribe(dispatcher) }
+            }
+            return (token, Weak(kept))
+        }
+        let (token, kept) = begin()
+        #expect(kept.object != nil)
+        token.unsubscribe()
+        await token.finish()
+        #expect(kept.object == nil)
     }
 
     @Test func `After the end nothing is followed, and finish waits for all`() async throws {
@@ -139,7 +155,15 @@ import Testing
 final class FollowLog: Sendable {
     typealias Name = ObjectIdentifier
 
-    private let table = Locked((open: Set<Name>(), begun: 0, finished: 0))
+    private struct Table {
+        /// The subscriptions, two to one dispatcher at most while other threads attach and detach.
+        var all: [Int: Name] = [:]
+        var open: Set<Name> { Set(all.values) }
+        var (begun, finished) = (0, 0)
+        var waiting: [(names: Set<Name>, latch: FluxLatch)] = []
+    }
+
+    private let table = Locked(Table())
 
     static func names(_ dispatchers: [FluxDispatcher]) -> Set<Name> { Set(dispatchers.map { ObjectIdentifier($0) }) }
 
@@ -149,14 +173,31 @@ final class FollowLog: Sendable {
     /// What is open, to compare with dispatchers.
     var open: Opened { Opened(names: names) }
 
+    /// Waits until exactly these are open.
+    func reaches(_ opened: Opened) async {
+        let latch = FluxLatch()
+        table.withLock { $0.waiting.append((opened.names, latch)) }
+        change { _ in }
+        await latch.wait()
+    }
+
+    private func change(_ body: (inout Table) -> Void) {
+        let due = table.withLock { table in
+            body(&table)
+            return table.waiting.filter { [open = table.open] in $0.names == open }.map(\.latch)
+        }
+        for latch in due { latch.open() }
+    }
+
     func subscribe(_ dispatcher: FluxDispatcher) -> FluxSubscription {
         let name = ObjectIdentifier(dispatcher)
-        table.withLock { table in
+        let number = table.withLock { table in
             table.begun += 1
-            if !table.open.insert(name).inserted { Issue.record("subscribed twice at once") }
+            return table.begun
         }
+        change { $0.all[number] = name }
         return FluxSubscription { [self] in
-            _ = table.withLock { $0.open.remove(name) }
+            change { $0.all[number] = nil }
         } finish: { [self] in
             table.withLock { $0.finished += 1 }
         } dropped: {

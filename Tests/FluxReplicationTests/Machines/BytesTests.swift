@@ -56,7 +56,7 @@ import Testing
         #expect(image.bytes.dropLast(8) == [2] + parts.flatMap { [$0, 0, 0, 0, 0, 0, 0, 0] } + [0xbb])
         for bytes in [envelope.bytes, image.bytes] {
             #expect(
-                bytes.suffix(8) == FluxReplicaBytes.bytes(of: [FluxReplicaBytes.checksum(Array(bytes.dropLast(8)))]))
+                bytes.suffix(8) == FluxReplicaBytes.bytes(of: [FluxReplicaBytes.checksum(bytes.dropLast(8))]))
         }
         #expect(FluxReplicaBytes.checksum(Array("foobar".utf8)) == 0x8594_4171_f739_67e8)
     }
@@ -79,19 +79,12 @@ import Testing
 
     @Test("A version that no program can have is rejected")
     func noVersion() {
-        var bytes = Array(Self.image.bytes.dropLast(8))
-        (bytes[0], bytes[8]) = (1, 0x80)
+        var bytes = Array(Self.image.bytes.dropFirst().dropLast(8))
+        bytes[7] = 0x80
+        bytes = FluxReplicaBytes.sealed(bytes)
         #expect(throws: FluxReplicaMalformed(description: "\(UInt64(1) << 63 + 2) is not a version")) {
             try FluxReplicaImage(bytes)
         }
-    }
-
-    @Test("What format 1 wrote, which had no checksum, is still read")
-    func formatOne() throws {
-        for envelope in Self.envelopes {
-            #expect(try FluxReplicaEnvelope([1] + envelope.bytes.dropFirst().dropLast(8)) == envelope)
-        }
-        #expect(try FluxReplicaImage([1] + Self.image.bytes.dropFirst().dropLast(8)) == Self.image)
     }
 
     @Test("Bytes that are cut off at any length, differ in any bit or have another format are rejected")
