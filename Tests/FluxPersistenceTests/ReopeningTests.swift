@@ -44,7 +44,7 @@ import Testing
     }
 
     func isUnlisted() async -> Bool {
-        for _ in 0..<60_000 {
+        for _ in 0..<60_000 where !Task.isCancelled {
             if !isListed() { return true }
             try? await Task.sleep(for: .milliseconds(5))
         }

@@ -100,7 +100,8 @@ extension Problem {
         case let error as HTTPError where error.status == .notFound: self = .notFound
         case let error as HTTPError:
             self.init(kind: "http", status: error.status, title: error.status.reasonPhrase, detail: error.body ?? "")
-        case let error as any HTTPResponseError:
+        // One of the server's own making is logged as any unknown error.
+        case let error as any HTTPResponseError where error.status.code < 500:
             self.init(kind: "http", status: error.status, title: error.status.reasonPhrase)
         case let error as DecodingError: self = .malformed(error.reason)
         case is HTTPParserError:

@@ -180,6 +180,8 @@ struct Routes: Sendable {
         let media = request.headers[.contentType]?.prefix { $0 != ";" }.trimmingCharacters(in: .whitespaces)
         guard media?.lowercased() == "application/json" else { throw Problem.mediaType }
         let bytes = try await request.body.collect(upTo: .max)  // Already in memory, see BodyMiddleware.
+        // A zero byte occurs in no JSON in UTF-8, and the decoder takes other encodings too.
+        if bytes.readableBytesView.contains(0) { throw Problem.malformed("The body is not JSON in UTF-8.") }
         let value = try JSONDecoder().decode(type, from: Data(bytes.readableBytesView))
         if hasLastComma(bytes.readableBytesView) {
             throw Problem.malformed("The body is not JSON: it has a comma after a last element.")

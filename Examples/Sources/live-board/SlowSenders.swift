@@ -19,9 +19,12 @@ final class SlowSenders: ChannelDuplexHandler {
     private var isAnswering = false
     /// Whether the connection ends after what was written so far, or because the server ends.
     private var isEnding = false
+    /// Whether the answer is that the request took too long: nothing may follow it.
+    private var hasRefused = false
     private var version = HTTPVersion.http1_1
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        if hasRefused { return }
         hasPart = true
         switch unwrapInboundIn(data) {
         case .head(let head):
@@ -43,10 +46,16 @@ final class SlowSenders: ChannelDuplexHandler {
 
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
         if event is ChannelShouldQuiesceEvent { isEnding = true }
+        // The end of what the client sends is no beginning of a request.
+        if case ChannelEvent.inputClosed = event { isArriving = false }
         context.fireUserInboundEventTriggered(event)
     }
 
     func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
+        if hasRefused {
+            promise?.fail(ChannelError.ioOnClosedChannel)
+            return
+        }
         switch unwrapOutboundIn(data) {
         case .head(let head) where head.status.code >= 200:
             isAnswering = true
@@ -62,6 +71,7 @@ final class SlowSenders: ChannelDuplexHandler {
         let isOwed = isArriving && !isAnswering && !isEnding && unanswered <= 1
         if mode != .input { isEnding = true }
         guard mode == .all, isOwed, context.channel.isActive else { return context.close(mode: mode, promise: promise) }
+        hasRefused = true
         let bytes = encoded(Problem.tooSlow)
         let headers: HTTPHeaders = [
             "Content-Type": "application/problem+json", "Content-Length": "\(bytes.count)", "Cache-Control": "no-store",

@@ -235,6 +235,7 @@ import Testing
             (413, "too-large", "POST", path, String(repeating: " ", count: 1 << 20)),
             (422, "invalid", "POST", path, #"{"type":"rename","title":"  \n "}"#),
             (422, "invalid", "POST", path, #"{"type":"rename","title":"\u2060 \u200d"}"#),
+            (422, "invalid", "POST", path, #"{"type":"rename","title":"\u0007"}"#),
             (422, "invalid", "POST", "/boards", #"{"title":"\u200d"}"#),
             (422, "invalid", "POST", path, #"{"type":"rename","title":"\#(long)"}"#),
             (422, "invalid", "POST", path, #"{"type":"moveCard","card":"c4","list":"l2","index":-1}"#),

@@ -80,8 +80,11 @@ public final class RawConnection: @unchecked Sendable {
         try await withCheckedThrowingContinuation { continuation in
             queue.async { [self] in
                 var bytes = [UInt8](repeating: 0, count: most)
-                let count = recv(descriptor, &bytes, bytes.count, 0)
-                let number = errno
+                var (count, number) = (0, Int32(0))
+                repeat {
+                    count = recv(descriptor, &bytes, bytes.count, 0)
+                    number = errno
+                } while count < 0 && number == EINTR
                 if count > 0 {
                     continuation.resume(returning: String(decoding: bytes[..<count], as: UTF8.self))
                 } else if count == 0 || number == ECONNRESET {

@@ -98,9 +98,9 @@ extension BoardCommand {
         guard (1...200).contains(title.count) else {
             throw .invalid("A title must have 1 to 200 characters, not \(title.count).")
         }
-        // Joiners, marks of direction and the like show nothing by themselves.
-        let isVisible = title.unicodeScalars.contains {
-            !$0.properties.isDefaultIgnorableCodePoint && !$0.properties.isWhitespace
+        // Joiners, marks of direction, control characters and the like show nothing by themselves.
+        let isVisible = title.unicodeScalars.map(\.properties).contains {
+            !$0.isDefaultIgnorableCodePoint && !$0.isWhitespace && $0.generalCategory != .control
         }
         if !isVisible { throw .invalid("A title must have a visible character.") }
         return title

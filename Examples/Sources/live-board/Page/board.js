@@ -663,7 +663,7 @@ function editInPlace(heading, label, save, refused) {
         if (event.key !== "Enter" && event.key !== "Escape") return;
         event.preventDefault(); // the button gets the focus, and not the key
         finish(event.key === "Enter" ? field.value.trim() : before);
-        button.focus();
+        button.focus({ preventScroll: true });
     });
     heading.hidden = true;
     heading.after(field);

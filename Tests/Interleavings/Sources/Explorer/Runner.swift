@@ -76,7 +76,7 @@ public enum Runner {
         if value == "straight" { return [] }
         return value.split(separator: ",", omittingEmptySubsequences: false).map { turn in
             let parts = turn.split(separator: ":", omittingEmptySubsequences: false).map { Int($0) }
-            guard parts.count == 2, let choice = parts[0], let thread = parts[1] else {
+            guard parts.count == 2, let choice = parts[0], let thread = parts[1], choice >= 0, thread >= 0 else {
                 fail("\(option) takes a schedule such as 3:1,7:0 from a report, not '\(value)'")
             }
             return (choice, thread)
