@@ -66,7 +66,7 @@ nonisolated extension FluxDispatcher {
     @discardableResult
     public func detach(_ child: FluxDispatcher) -> Bool {
         FluxPureCode.forbid("detach")
-        defer { followers.follow() }
+        defer { featureIfAny(FluxFollowers.self)?.follow() }
         return removeInterceptors { ($0 as? FluxChildEntry)?.child === child } > 0
     }
 

@@ -1,5 +1,5 @@
 // A handler is no source.
-// says: cannot convert value of type '@Sendable (Shop) -> Void' to expected argument type '[any FluxSource]'
+// says: type '@Sendable (Shop) -> Void' cannot conform to 'FluxSource'
 func wrong(handler: @escaping @Sendable (Shop) -> Void) {
     _ = FluxView(handler) { $0 }
 }

@@ -225,7 +225,10 @@ import Testing
         async let starting = self.start()
         // A command whose time is not up is performed once the log is back.
         async let waiting = patient.command(#"{"type":"rename","title":"After"}"#)
-        try await Task.sleep(for: .milliseconds(300))
+        try await eventually("the command waits") {
+            try await patient.ask("GET", "/metrics").text
+                .contains("\nhttp_server_active_requests{http_request_method=\"POST\"} 1\n")
+        }
         try log.start()
         let waited = try await waiting
         #expect(waited.status == 200, "\(waited.text)")
