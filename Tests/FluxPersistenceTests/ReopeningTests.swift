@@ -43,13 +43,7 @@ import Testing
         FluxUnwritten.shared.withLock { $0.entries[file(path).place!] } != nil
     }
 
-    func isUnlisted() async -> Bool {
-        for _ in 0..<60_000 where !Task.isCancelled {
-            if !isListed() { return true }
-            try? await Task.sleep(for: .milliseconds(5))
-        }
-        return false
-    }
+    func isUnlisted() async -> Bool { await becomes { !isListed() } }
 
     @Test(.timeLimit(.minutes(1)), arguments: [0, 1, 2])
     func `A load waits for the save of a released store at the same path`(way: Int) async throws {

@@ -8,13 +8,6 @@ public final class Weak: @unchecked Sendable {
 
     /// Waits until the object is released, and returns whether it is.
     ///
-    /// Another thread may hold the last reference for a short time, so this gives up late: when the task is cancelled, as by the time
-    /// limit of a test, or after some minutes.
-    public func isGone() async -> Bool {
-        for _ in 0..<60_000 where !Task.isCancelled {
-            if object == nil { return true }
-            try? await Task.sleep(for: .milliseconds(5))
-        }
-        return object == nil
-    }
+    /// Another thread may hold the last reference for a short time.
+    public func isGone() async -> Bool { await becomes { object == nil } }
 }
