@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-/// Runs one stress test at a time, with only small tests beside it.
+/// Runs one stress test or blocking test at a time, with only small tests beside it.
 ///
 /// Run together, stress tests would take just as long and make each other wait, until a guard against a hang mistakes
 /// that for one. A time limit would include the wait for the turn, so the guard is in here.
@@ -30,6 +30,10 @@ public struct StressTrait: TestTrait, TestScoping {
 extension Trait where Self == StressTrait {
     /// The trait of a stress test, which waits for its turn.
     public static var stress: Self { StressTrait() }
+    /// The trait of a test that blocks a thread of Swift's pool and needs another one; it waits for its turn too.
+    ///
+    /// The pool has one thread per core: on two cores, two such tests at once would wait for each other.
+    public static var blocking: Self { StressTrait() }
 }
 
 /// The queue of stress tests that wait for their turn, first come first served, across all suites of the process.

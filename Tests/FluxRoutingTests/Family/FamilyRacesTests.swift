@@ -160,7 +160,9 @@ import Testing
         }
     }
 
-    @Test func `While a busy store is flushed, it keeps no other member of its family waiting`() async throws {
+    // The flush waits for the store's lock on a thread of the pool.
+    @Test(.blocking) func `While a busy store is flushed, it keeps no other member of its family waiting`() async throws
+    {
         let clock = Noticed()
         let family = FluxFamily<String, FluxStore<Log>>(clock: clock) { _ in
             FluxStore(initialState: Log(), dispatcher: nil)
