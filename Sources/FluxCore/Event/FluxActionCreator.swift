@@ -229,7 +229,7 @@ nonisolated public final class FluxActionCreator<Converter: FluxActionConverter>
     /// On a clock of the system, the call leaves some 700 bytes until the duration has passed, because Swift keeps a
     /// cancelled sleep.
     ///
-    /// - Parameter duration: The longest time to wait, by the creator's clock.
+    /// - Parameter duration: The longest time to wait, by the creator's clock. A negative one stops the program.
     /// - Returns: Whether every event fired before the call has ended.
     public func flush(within duration: Swift.Duration) async -> Bool {
         await fluxWithin(duration, on: account.clock) { [account] in await account.flush() }
@@ -242,7 +242,8 @@ nonisolated public final class FluxActionCreator<Converter: FluxActionConverter>
     /// is being reported; it ends after that. If the calling task is cancelled, the events in flight are cancelled at
     /// once.
     ///
-    /// - Parameter duration: How long the events in flight may take, by the creator's clock.
+    /// - Parameter duration: How long the events in flight may take, by the creator's clock. A negative one stops the
+    ///   program.
     /// - Returns: The number of all events ever fired on the creator, by outcome.
     @discardableResult public func shutdown(within duration: Swift.Duration) async -> FluxShutdown {
         await account.shutdown(within: duration)

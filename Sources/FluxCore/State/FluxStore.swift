@@ -92,7 +92,7 @@ nonisolated public final class FluxStore<State: FluxState>: FluxSource {
     /// cancelled sleep.
     ///
     /// - Parameters:
-    ///   - duration: The longest time to wait.
+    ///   - duration: The longest time to wait. A negative one stops the program.
     ///   - clock: The clock that measures it.
     /// - Returns: Whether everything was done. False also if an applied change can never be saved, or if saving a
     ///   change applied during the wait has just failed.
