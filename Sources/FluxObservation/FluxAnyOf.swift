@@ -21,7 +21,7 @@ nonisolated extension FluxSource {
         toAnyOf first: any KeyPath<State, some Equatable & Sendable> & Sendable,
         _ handler: @escaping @Sendable (_ state: State, _ changed: Swift.Set<PartialKeyPath<State>>) -> Void
     ) -> FluxSubscription {
-        watch([FluxPart(first)], .every, on: nil) { handler($0.state, $0.paths) }
+        subscribe(toAnyOf: first, .every, handler)
     }
 
     /// Calls a handler when a part of the state has changed, and reports which.
@@ -77,7 +77,7 @@ nonisolated extension FluxSource {
         _ second: any KeyPath<State, some Equatable & Sendable> & Sendable,
         _ handler: @escaping @Sendable (_ state: State, _ changed: Swift.Set<PartialKeyPath<State>>) -> Void
     ) -> FluxSubscription {
-        watch([FluxPart(first), FluxPart(second)], .every, on: nil) { handler($0.state, $0.paths) }
+        subscribe(toAnyOf: first, second, .every, handler)
     }
 
     /// Calls a handler when one of two parts of the state has changed, and reports which.
@@ -145,7 +145,7 @@ nonisolated extension FluxSource {
         _ third: any KeyPath<State, some Equatable & Sendable> & Sendable,
         _ handler: @escaping @Sendable (_ state: State, _ changed: Swift.Set<PartialKeyPath<State>>) -> Void
     ) -> FluxSubscription {
-        watch([FluxPart(first), FluxPart(second), FluxPart(third)], .every, on: nil) { handler($0.state, $0.paths) }
+        subscribe(toAnyOf: first, second, third, .every, handler)
     }
 
     /// Calls a handler when one of three parts of the state has changed, and reports which.
@@ -215,9 +215,7 @@ nonisolated extension FluxSource {
         _ fourth: any KeyPath<State, some Equatable & Sendable> & Sendable,
         _ handler: @escaping @Sendable (_ state: State, _ changed: Swift.Set<PartialKeyPath<State>>) -> Void
     ) -> FluxSubscription {
-        watch([FluxPart(first), FluxPart(second), FluxPart(third), FluxPart(fourth)], .every, on: nil) {
-            handler($0.state, $0.paths)
-        }
+        subscribe(toAnyOf: first, second, third, fourth, .every, handler)
     }
 
     /// Calls a handler when one of four parts of the state has changed, and reports which.
