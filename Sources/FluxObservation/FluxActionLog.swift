@@ -33,9 +33,7 @@ nonisolated final class FluxActionLog: FluxDispatcherObserver {
     deinit { readers.endAll() }
 
     func token(of delivery: any FluxReceiverDelivery) -> FluxSubscription {
-        let feed = FluxFeed()
-        feed.stops { [weak self] in self?.remove(delivery) }
-        return FluxSubscription([delivery.token, feed.token])
+        FluxSubscription([delivery.token, FluxFeed { [weak self] in self?.remove(delivery) }.token])
     }
 
     private func remove(_ delivery: any FluxReceiverDelivery) {

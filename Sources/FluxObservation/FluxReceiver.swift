@@ -187,8 +187,7 @@ nonisolated extension FluxSource {
         let isWanted = FluxLock(startingWithCurrent)
         let token = subscribe(.every, on: relay, startingWithCurrent: true, ended: { receiver.delivery.end() }) {
             state in
-            receiver.put(state, isWanted.withLock { $0 })?.settle()
-            isWanted.withLock { $0 = true }
+            receiver.put(state, isWanted.withLock { Swift.exchange(&$0, with: true) })?.settle()
         }
         return FluxSubscription([receiver.delivery.token, token])
     }
@@ -267,7 +266,7 @@ nonisolated final class FluxFlag: Sendable {
 nonisolated final class FluxFeed: Sendable {
     private let stop = FluxLock<FluxRegistration?>(nil)
 
-    @usableFromInline init() {}
+    @usableFromInline init(_ body: (@Sendable () -> Void)? = nil) { stops(body) }
 
     /// Sets the closure that stops the feed, which runs once; nil if there is nothing to stop.
     @usableFromInline func stops(_ body: (@Sendable () -> Void)?) {

@@ -126,9 +126,7 @@ nonisolated final class FluxViewCore<Value: Sendable>: Sendable {
             watchers.withLock { $0.token = token }
         }
         upToDate()
-        let feed = FluxFeed()
-        feed.stops { [weak self] in self?.leave() }
-        return FluxSubscription([join(), feed.token])
+        return FluxSubscription([join(), FluxFeed { [weak self] in self?.leave() }.token])
     }
 
     /// Records that a subscription has ended; after the last one, the view watches no source
