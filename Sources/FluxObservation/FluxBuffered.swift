@@ -46,7 +46,7 @@ nonisolated public struct FluxBuffered: Sendable, Hashable {
     }
 
     /// Stops the program if the limit leaves no room for a change.
-    static func checked(_ limit: Int) -> Int {
+    @usableFromInline static func checked(_ limit: Int) -> Int {
         if limit > 0 { return limit }
         fatalError("FluxCore: a delivery with room for \(limit) changes delivers none. Give it room for at least 1.")
     }

@@ -118,17 +118,20 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling,
         ///
         /// With a bound, a batch is one element, because waiting elements may still make room for others;
         /// otherwise it is all of them.
-        @inlinable mutating func next(_ batch: inout FluxWaiting<Value>, isPausing: Bool) -> Turn {
+        ///
+        /// The result says what to do outside the lock: the latches to open, the handler of the batch, and whether the
+        /// drain pauses and must be scheduled again.
+        @inlinable mutating func next(
+            _ batch: inout FluxWaiting<Value>, isPausing: Bool
+        ) -> (waiters: [FluxLatch], handler: Handler?, isDue: Bool) {
             let done = last - waiting.count
-            var turn = Turn()
-            if !waiters.isEmpty && waiters[waiters.startIndex].number <= done { turn.waiters = takeWaiters(upTo: done) }
+            let hasDone = !waiters.isEmpty && waiters[waiters.startIndex].number <= done
             phase = waiting.count == 0 ? .idle : isPausing ? .scheduled : .draining
-            (turn.handler, turn.isDue) = (handler, phase == .scheduled)
             if phase == .draining {
                 if room == .max { swap(&waiting, &batch) } else { waiting.popFirst().map { batch.append($0) } }
             }
-            if isEnded && phase == .idle { handler = nil }
-            return turn
+            defer { if isEnded && phase == .idle { handler = nil } }
+            return (hasDone ? takeWaiters(upTo: done) : [], handler, phase == .scheduled)
         }
 
         /// Adds a latch that opens once all waiting elements are delivered and no call is running;
@@ -146,16 +149,6 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling,
         }
     }
 
-    /// The next step of a drain, which it performs outside the lock.
-    @usableFromInline struct Turn {
-        @usableFromInline var waiters: [FluxLatch] = []
-        @usableFromInline var handler: Machine.Handler?
-        /// Whether the drain pauses, and must be scheduled again.
-        @usableFromInline var isDue = false
-
-        @inlinable init() {}
-    }
-
     @usableFromInline enum Job { case drain, settle, end, cancel }
 
     @usableFromInline let lock: FluxLock<Machine>
@@ -163,7 +156,7 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling,
     /// How many batches a turn delivers at most; with `latest` on a user's queue, one per turn of that queue.
     @usableFromInline let limit: Int
     /// Does a job in the code specialised by the module that created the delivery.
-    private let work: @Sendable (FluxQueueDelivery, Job) -> Bool
+    @usableFromInline let work: @Sendable (FluxQueueDelivery, Job) -> Bool
     /// Whether no further call is decided on, even for elements already taken for delivery.
     @usableFromInline let isCancelled = Synchronization.Atomic<Bool>(false)
 
@@ -183,26 +176,17 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling,
     }
 
     /// Creates a delivery that shares its turns with others.
-    @inlinable convenience init(
-        _ turns: FluxTurns, _ bound: Bound, _ handler: @escaping @Sendable (Value) -> Void
-    ) {
+    @inlinable init(_ turns: FluxTurns, _ bound: Bound, _ handler: @escaping @Sendable (Value) -> Void) {
+        _ = bound.limit.map(FluxBuffered.checked)
+        self.turns = turns
         // With a bound each batch is one element, so a turn takes more batches.
-        var limit = bound.limit == nil ? 16 : 1024
-        if turns.isUsers, case .latest = bound { limit = 1 }
-        self.init(turns, bound, limit, handler) { delivery, job in
+        if turns.isUsers, case .latest = bound { limit = 1 } else { limit = bound.limit == nil ? 16 : 1024 }
+        lock = FluxLock(Machine(bound, handler))
+        work = { delivery, job in
             if job == .drain { return delivery.drain() }
             if job == .settle { delivery.releaseAndSchedule() } else { delivery.end(dropping: job == .cancel) }
             return true
         }
-    }
-
-    @usableFromInline init(
-        _ turns: FluxTurns, _ bound: Bound, _ limit: Int, _ handler: @escaping @Sendable (Value) -> Void,
-        work: @escaping @Sendable (FluxQueueDelivery, Job) -> Bool
-    ) {
-        _ = bound.limit.map(FluxBuffered.checked)
-        (self.turns, self.limit, self.work) = (turns, limit, work)
-        lock = FluxLock(Machine(bound, handler))
     }
 
     // MARK: - Putting
@@ -247,17 +231,15 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling,
 
     @inlinable func end(dropping isDropping: Bool) {
         let (gone, waiters) = lock.withLock { machine in
-            let none = FluxWaiting<Value>()
-            let old = (isDropping ? Swift.exchange(&machine.waiting, with: none) : none, machine.handler)
-            var waiters: ArraySlice<(latch: FluxLatch, number: Int)> = []
+            let old = (isDropping ? Swift.exchange(&machine.waiting, with: FluxWaiting()) : nil, machine.handler)
             machine.isEnded = true
             if machine.waiting.count == 0 { machine.handler = nil }
             // Opened now: no task may wait for a queue that may never run.
-            if machine.waiting.count == 0 && machine.phase != .draining { swap(&waiters, &machine.waiters) }
-            return (old, waiters)
+            let isOver = machine.waiting.count == 0 && machine.phase != .draining
+            return (old, isOver ? machine.takeWaiters(upTo: machine.last) : [])
         }
         // A token that is released while a lock is held ends its delivery there.
-        FluxPureCode.after { withExtendedLifetime(gone) { for (latch, _) in waiters { latch.open() } } }
+        FluxPureCode.after { withExtendedLifetime(gone) { for latch in waiters { latch.open() } } }
     }
 
     /// A token that ends the delivery when the token is released.
