@@ -83,7 +83,7 @@ nonisolated final class FluxStatesFeed<Element: Sendable>: Sendable {
     /// Holds the waiting elements; nil if the iterator reads the newest state from the source.
     let channel: FluxChannel<Element>?
     /// Signals that the source has a newer state to read; a slow iterator therefore keeps no state.
-    @usableFromInline let signal: (due: FluxSignal, newest: FluxNewest<Element>.Reader)?
+    @usableFromInline let signal: (due: FluxSignal, newest: FluxNewest<Element>)?
     private let subscription: FluxSubscription
     /// Leaves out an element that counts as equal to the last one, with no lock held, because comparing
     /// is user code; nil yields all.
@@ -92,7 +92,7 @@ nonisolated final class FluxStatesFeed<Element: Sendable>: Sendable {
     private let source: any Sendable
 
     init(
-        channel: FluxChannel<Element>?, signal: (due: FluxSignal, newest: FluxNewest<Element>.Reader)?,
+        channel: FluxChannel<Element>?, signal: (due: FluxSignal, newest: FluxNewest<Element>)?,
         subscription: FluxSubscription, distinct: FluxDistinct<Element>?, source: any Sendable
     ) {
         (self.channel, self.signal, self.subscription) = (channel, signal, subscription)
@@ -103,20 +103,13 @@ nonisolated final class FluxStatesFeed<Element: Sendable>: Sendable {
 @available(*, unavailable)
 nonisolated extension FluxStates.Iterator: Sendable {}
 
-/// Creates the readers of the newest state of a source, one for each iterator.
+/// Reads the newest state of a source for one iterator.
 @usableFromInline
 nonisolated struct FluxNewest<State: Sendable>: Sendable {
-    /// Reads the newest state unless it has the given revision; updates that revision.
-    @usableFromInline
-    struct Reader: Sendable {
-        @usableFromInline let after: @Sendable (inout UInt64?) -> State?
+    /// Returns the newest state unless it has the given revision; updates that revision.
+    @usableFromInline let after: @Sendable (inout UInt64?) -> State?
 
-        @usableFromInline init(after: @escaping @Sendable (inout UInt64?) -> State?) { self.after = after }
-    }
-
-    @usableFromInline let reader: @Sendable () -> Reader
-
-    @usableFromInline init(reader: @escaping @Sendable () -> Reader) { self.reader = reader }
+    @usableFromInline init(after: @escaping @Sendable (inout UInt64?) -> State?) { self.after = after }
 }
 
 nonisolated extension FluxSource {
@@ -137,8 +130,9 @@ nonisolated extension FluxSource {
     {
         // A generic function over the source's own type, as in `connect`: reading the newest
         // state takes a third of the time.
-        func newest<Own: FluxObservableSource>(_ source: Own) -> FluxNewest<State>? {
-            source.newest as? FluxNewest<State>
+        func newest<Own: FluxObservableSource>(_ source: Own) -> (@Sendable () -> FluxNewest<State>)? {
+            let newest: @Sendable () -> FluxNewest<Own.State> = { source.newest }
+            return newest as? @Sendable () -> FluxNewest<State>
         }
         if delivery == .latest, let source = self as? any FluxObservableSource, let newest = newest(source) {
             return states(of: source, reading: newest, startingWithCurrent)
@@ -148,7 +142,8 @@ nonisolated extension FluxSource {
 
     @usableFromInline
     func states(
-        of source: any FluxObservableSource, reading newest: FluxNewest<State>, _ startingWithCurrent: Bool
+        of source: any FluxObservableSource, reading newest: @escaping @Sendable () -> FluxNewest<State>,
+        _ startingWithCurrent: Bool
     ) -> FluxStates<State, Never> {
         FluxStates {
             let signal = FluxSignal()
@@ -156,7 +151,7 @@ nonisolated extension FluxSource {
             let token = source.signal(startingWithCurrent: startingWithCurrent) { signal.tell() }
             return FluxStates<State, Never>.Iterator(
                 FluxStatesFeed(
-                    channel: nil, signal: (signal, newest.reader()), subscription: token, distinct: nil,
+                    channel: nil, signal: (signal, newest()), subscription: token, distinct: nil,
                     source: self))
         }
     }
