@@ -51,8 +51,7 @@ where Group.State == [Key: Member] {
         }
         // Recorded before the stores are read. The members are kept until the dispatchers resume, because releasing a
         // member may release an object of the user.
-        let found = sources.values.flatMap { $0.knownStores }.map { FluxPlace($0) }
-        cut.found.add(found, keeping: members) { sources.values.flatMap { $0.knownStores } }
+        cut.found.add { withExtendedLifetime(members) { sources.values.flatMap { $0.knownStores } } }
         let captures = sources.mapValues { $0.capture(in: cut) }
         return { captures.mapValues { $0() } }
     }
@@ -105,18 +104,14 @@ nonisolated private final class FluxMemberWatch<
             let token = known[key].flatMap { isOurs && $0.stores == stores ? $0.token : nil }
             next[key] = (stores, token ?? source.watch(changed))
         }
-        replace { $0 == nil ? nil : next }
+        replace(with: next)
     }
 
-    func end() { replace { _ in nil } }
+    func end() { replace(with: nil) }
 
-    /// Replaces the tokens; the old ones are released outside the lock.
-    private func replace(_ change: (Tokens?) -> Tokens?) {
-        let gone = tokens.withLock { tokens in
-            let old = tokens
-            tokens = change(tokens)
-            return old
-        }
+    /// Replaces the tokens unless watching has ended; the old ones are released outside the lock.
+    private func replace(with next: Tokens?) {
+        let gone = tokens.withLock { $0 == nil ? nil : Swift.exchange(&$0, with: next) }
         FluxPureCode.after { withExtendedLifetime(gone) {} }
     }
 }

@@ -137,12 +137,10 @@ nonisolated final class FluxViewSources: Sendable {
 }
 
 /// A store and the number of its place, which is another one each time the store moves.
-@usableFromInline
 nonisolated struct FluxPlace: Sendable {
     let store: FluxStoreInfo
     let number: UInt64
 
-    @usableFromInline
     init(_ store: FluxStoreInfo) { (self.store, number) = (store, store.place) }
 
     /// Whether the store has not moved since.
@@ -239,17 +237,13 @@ nonisolated final class FluxOnce<Value: Sendable>: Sendable {
 @usableFromInline
 nonisolated final class FluxFoundStores: Sendable {
     fileprivate static let key = FluxFoundStores()
-    private struct Found {
-        let places: [FluxPlace]
-        let kept: any Sendable
-        let named: @Sendable () -> [FluxStoreInfo]
+    private let all = FluxLock<[(places: [FluxPlace], named: @Sendable () -> [FluxStoreInfo])]>([])
+
+    /// Adds stores as a source names them; the closure is kept until the dispatchers resume.
+    @usableFromInline func add(_ named: @escaping @Sendable () -> [FluxStoreInfo]) {
+        let places = named().map { FluxPlace($0) }
+        all.withLock { $0.append((places, named)) }
     }
-
-    private let all = FluxLock<[Found]>([])
-
-    @usableFromInline func add(
-        _ places: [FluxPlace], keeping kept: any Sendable, named: @escaping @Sendable () -> [FluxStoreInfo]
-    ) { all.withLock { $0.append(Found(places: places, kept: kept, named: named)) } }
 
     /// The places of the stores before they were read.
     var places: [FluxPlace] { all.withLock { $0 }.flatMap(\.places) }
