@@ -200,9 +200,8 @@ nonisolated extension FluxSource {
                 select, by: isSame, delivery, on: queue, startingWithCurrent: startingWithCurrent, { $1 }, handler)
         }
         let distinct = FluxDistinct(by: isSame, isAlone: true)
-        let turns = queue.map { FluxTurns($0, isUsers: true) } ?? source.turns
         // At most one mark waits. On a user's queue each mark gets its own turn.
-        let delivery = FluxQueueDelivery<Void>(turns, turns.isUsers ? .latest : .none) {
+        let delivery: FluxQueueDelivery<Void> = self.delivery(on: queue, bound: queue == nil ? .none : .latest) {
             if let change = distinct.change(to: read()) { handler(change) }
             if isMarked.wasBurst { FluxTurns.linger() }
         }
