@@ -37,9 +37,10 @@ nonisolated struct FluxChannelMachine<Element: Sendable, Waiter> {
         case .failing(let room) where count >= room:
             drop(element)
             finish(FluxOverflow(limit: room))
-        case .latest where count > 0: drop(waiting.replaceFirst(element))
-        case .newest(let room) where count >= room: drop(waiting.replaceFirst(element))
-        default: waiting.append(element)
+        default:
+            if case .newest(let room) = rule, count >= room { drop(waiting.popFirst()) }
+            if case .latest = rule, count > 0 { drop(waiting.popFirst()) }
+            waiting.append(element)
         }
         return waiter != nil || !gone.isEmpty
     }
@@ -115,12 +116,6 @@ nonisolated struct FluxWaiting<Element: Sendable>: Sendable {
             if newer.capacity > (1 << 19) / MemoryLayout<Element>.stride { newer = [] }
         }
         return older.popLast()
-    }
-
-    /// Takes the first element, to make room for one behind the last.
-    @inlinable mutating func replaceFirst(_ element: Element) -> Element? {
-        defer { append(element) }
-        return popFirst()
     }
 }
 
