@@ -62,36 +62,26 @@ nonisolated final class FluxActionLog: FluxDispatcherObserver {
 nonisolated final class FluxActionReaders: FluxReceiverDelivery {
     typealias Reader = FluxReceiver<FluxAppliedAction<any FluxAction>>
 
-    private struct Table {
-        /// In the order added, which is also the order of delivery; empty forever once the last reader has ended.
-        var readers: ContiguousArray<Reader>
-        /// The identities of their deliveries: searching these, among thousands, takes a hundredth of the time.
-        var ids: ContiguousArray<ObjectIdentifier>
-    }
+    /// In the order added, which is also the order of delivery; empty forever once the last reader has ended.
+    private let readers: FluxLock<ContiguousArray<Reader>>
+    private var all: ContiguousArray<Reader> { readers.withLock { $0 } }
 
-    private let table: FluxLock<Table>
-    private var all: ContiguousArray<Reader> { table.withLock { $0.readers } }
-
-    init(_ first: Reader) {
-        table = FluxLock(Table(readers: [first], ids: [ObjectIdentifier(first.delivery)]))
-    }
+    init(_ first: Reader) { readers = FluxLock([first]) }
 
     /// Adds a reader; returns false if the last reader has ended.
     func add(_ reader: Reader) -> Bool {
-        table.withLock { table in
-            if table.readers.isEmpty { return false }
-            table.readers.append(reader)
-            table.ids.append(ObjectIdentifier(reader.delivery))
+        readers.withLock { readers in
+            if readers.isEmpty { return false }
+            readers.append(reader)
             return true
         }
     }
 
     /// Removes a reader; returns true if none is left.
     func remove(_ delivery: any FluxReceiverDelivery) -> Bool {
-        let (gone, isOver) = table.withLock { table in
-            let index = table.ids.firstIndex(of: ObjectIdentifier(delivery))
-            let gone = index.map { (table.ids.remove(at: $0), table.readers.remove(at: $0)) }
-            return (gone, table.readers.isEmpty)
+        let (gone, isOver) = readers.withLock { readers in
+            let gone = readers.firstIndex { $0.delivery === delivery }.map { readers.remove(at: $0) }
+            return (gone, readers.isEmpty)
         }
         // Released outside the lock.
         return withExtendedLifetime(gone) { isOver }
