@@ -92,8 +92,8 @@ nonisolated final class FluxStatesFeed<Element: Sendable>: Sendable {
     private let source: any Sendable
 
     init(
-        channel: FluxChannel<Element>?, signal: (due: FluxSignal, newest: FluxNewest<Element>)?,
-        subscription: FluxSubscription, distinct: FluxDistinct<Element>?, source: any Sendable
+        channel: FluxChannel<Element>? = nil, signal: (due: FluxSignal, newest: FluxNewest<Element>)? = nil,
+        subscription: FluxSubscription, distinct: FluxDistinct<Element>? = nil, source: any Sendable
     ) {
         (self.channel, self.signal, self.subscription) = (channel, signal, subscription)
         (self.distinct, self.source) = (distinct, source)
@@ -150,9 +150,7 @@ nonisolated extension FluxSource {
             // No end is signalled, because the iterator keeps its source alive.
             let token = source.signal(startingWithCurrent: startingWithCurrent) { signal.tell() }
             return FluxStates<State, Never>.Iterator(
-                FluxStatesFeed(
-                    channel: nil, signal: (signal, newest()), subscription: token, distinct: nil,
-                    source: self))
+                FluxStatesFeed(signal: (signal, newest()), subscription: token, source: self))
         }
     }
 
@@ -286,7 +284,7 @@ nonisolated extension FluxSource {
                 token = follow(receiver, startingWithCurrent: startingWithCurrent)
             }
             return FluxStates<Element, Failure>.Iterator(
-                FluxStatesFeed(channel: channel, signal: nil, subscription: token, distinct: given, source: self))
+                FluxStatesFeed(channel: channel, subscription: token, distinct: given, source: self))
         }
     }
 }

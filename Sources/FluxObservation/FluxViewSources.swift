@@ -28,7 +28,7 @@ nonisolated final class FluxViewSources: Sendable {
     @usableFromInline let isOfStores: Bool
     /// Held while a cut is taken: if two cuts read the stores at the same time, neither would be
     /// the later one in all stores.
-    private let cuts: FluxLock<Cuts>
+    private let cuts = FluxLock(Cuts())
 
     private struct Cuts {
         var number: UInt64 = 0
@@ -47,7 +47,6 @@ nonisolated final class FluxViewSources: Sendable {
 
     @usableFromInline
     init(_ sources: [any FluxSource], stamp: (@Sendable () -> UInt64)? = nil) {
-        cuts = FluxLock(Cuts())
         let tappable = sources.map { $0 as? any FluxObservableSource }
         let views = tappable.compactMap { $0?.sources }
         isFixed = tappable.allSatisfy { $0 != nil && $0?.sources?.isFixed != false }
@@ -76,7 +75,6 @@ nonisolated final class FluxViewSources: Sendable {
     @usableFromInline
     init<Group, Key, Member, Source>(_ members: FluxMembers<Group, Key, Member, Source>) {
         (isFixed, isShared, isOfStores, leaves) = (false, true, false, [])
-        cuts = FluxLock(Cuts())
         stamp = { members.stamp }
         stores = { members.stores }
         known = { members.group.knownStores }
