@@ -11,13 +11,6 @@ import Dispatch
 /// after its last owner has released it.
 @usableFromInline
 nonisolated final class FluxViewCore<Value: Sendable>: Sendable {
-    private struct Watchers {
-        /// The number of subscriptions to the view.
-        var users = 0
-        /// The token that watches the sources while there are subscriptions.
-        var token: FluxSubscription?
-    }
-
     @usableFromInline let inner: FluxStore<FluxDerived<Value>>
     @usableFromInline let sources: FluxViewSources
     /// Tells whether two values count as equal.
@@ -26,7 +19,8 @@ nonisolated final class FluxViewCore<Value: Sendable>: Sendable {
     @usableFromInline let capture: @Sendable (FluxCut) -> @Sendable () -> Value
     /// Takes a cut and computes the value.
     @usableFromInline let take: @Sendable (FluxViewSources) -> (number: UInt64, value: Value)
-    private let watchers = FluxLock(Watchers())
+    /// The number of subscriptions to the view, and the token that watches the sources while there are any.
+    private let watchers = FluxLock<(users: Int, token: FluxSubscription?)>((0, nil))
     /// Leads to this object, for closures that may outlive it.
     @usableFromInline let reach = FluxViewReach<Value>()
     /// The queue on which the view computes for its subscriptions.
