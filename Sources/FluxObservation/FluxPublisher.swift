@@ -87,12 +87,8 @@
         }
 
         func cancel() {
-            // Released outside the lock, because this may run code of others.
-            let gone = account.withLock { account in
-                defer { (account.downstream, account.token, account.waiting) = (nil, nil, []) }
-                return (account.downstream, account.token, account.waiting)
-            }
-            withExtendedLifetime(gone) {}
+            // Without a downstream, nothing else matters. Released outside the lock, because this may run code of others.
+            _ = account.withLock { Swift.exchange(&$0, with: Account()) }
         }
 
         /// Delivers as many values as were requested; only one thread at a time does so, and
