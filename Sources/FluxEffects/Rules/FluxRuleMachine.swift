@@ -83,28 +83,22 @@ nonisolated struct FluxRuleMachine {
     // MARK: - Inputs
 
     mutating func fire(_ id: ID, _ event: any FluxEvent, keys: [AnyHashable?], at now: Swift.Duration) -> [Effect] {
-        self.now = now
         entries[id] = Entry(event: event, keys: keys)
-        advance(id)
-        return takeEffects()
+        return decide(at: now) { $0.advance(id) }
     }
 
     /// Removes an event that has run its course or was cancelled.
-    mutating func ended(_ id: ID, at now: Swift.Duration) -> [Effect] {
-        self.now = now
-        remove(id)
-        return takeEffects()
-    }
+    mutating func ended(_ id: ID, at now: Swift.Duration) -> [Effect] { decide(at: now) { $0.remove(id) } }
 
     /// Lets a timer elapse whose sleep has ended.
-    mutating func elapsed(_ timer: Timer, at now: Swift.Duration) -> [Effect] {
-        self.now = now
-        elapse(timer)
-        return takeEffects()
-    }
+    mutating func elapsed(_ timer: Timer, at now: Swift.Duration) -> [Effect] { decide(at: now) { $0.elapse(timer) } }
 
-    /// Performs the pending work; a loop rather than a recursion, because events may end each other in a long chain.
-    private mutating func takeEffects() -> [Effect] {
+    /// Handles an input and then the work that it has made possible.
+    ///
+    /// A loop rather than a recursion, because events may end each other in a long chain.
+    private mutating func decide(at now: Swift.Duration, _ input: (inout Self) -> Void) -> [Effect] {
+        self.now = now
+        input(&self)
         var next = 0
         while next < work.count {
             switch work[next] {
