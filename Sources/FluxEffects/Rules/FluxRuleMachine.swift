@@ -115,9 +115,9 @@ nonisolated struct FluxRuleMachine {
 
     // MARK: - The walk of an event
 
-    /// Advances an event through its rules until one holds it or it starts.
+    /// Advances an event through its rules until one ends or holds it, it has to wait for others, or it starts.
     private mutating func advance(_ id: ID) {
-        while let entry = entries[id], entry.blockers.isEmpty {
+        while let entry = entries[id], entry.blockers.isEmpty, entry.places.last?.stage != entry.stage {
             if let (stage, place) = entry.looking {
                 look(id, stage, before: place)
                 continue
@@ -128,10 +128,10 @@ nonisolated struct FluxRuleMachine {
                 return
             }
             if let key = entry.keys[entry.stage] {
-                guard apply(entry.stage, id, entry.event, key) else { return }
-                join(entry.stage, id, key)
+                apply(entry.stage, id, entry.event, key)
+            } else {
+                entries[id]?.stage += 1
             }
-            entries[id]?.stage += 1
         }
     }
 
@@ -139,54 +139,45 @@ nonisolated struct FluxRuleMachine {
     private mutating func pass(_ id: ID) {
         guard let place = entries[id]?.places.popLast(), let key = entries[id]?.keys[place.stage] else { return }
         join(place.stage, id, key)
-        entries[id]?.stage += 1
         advance(id)
     }
 
-    /// Applies one rule; returns false if the event does not proceed for now.
-    private mutating func apply(_ stage: Int, _ id: ID, _ event: any FluxEvent, _ key: AnyHashable) -> Bool {
+    /// Applies one rule, which lets the event join its group unless it ends or holds the event.
+    private mutating func apply(_ stage: Int, _ id: ID, _ event: any FluxEvent, _ key: AnyHashable) {
         let timer = Timer(rule: stage, key: key)
         switch rules[stage].kind {
         case .unique(cancelsEarlier: true, let condition):
             cancel(matching(stage, key, event, condition), before: id)
         case .unique(cancelsEarlier: false, let condition):
-            if matching(stage, key, event, condition).isEmpty { return true }
-            end(id, .dropped)
-            return false
+            if !matching(stage, key, event, condition).isEmpty { return end(id, .dropped) }
         case .sequence:
             look(id, stage, before: .max)
         case .concurrency(let limit, let waiting):
             let (passed, held) = groups[stage][key].map { ($0.members.count, $0.held.count) } ?? (0, 0)
-            if held == 0 && passed < limit { return true }
-            if let waiting, passed + held - limit >= waiting { end(id, .dropped) } else { hold(stage, id, key) }
-            return false
+            if let waiting, passed + held - limit >= waiting { return end(id, .dropped) }
+            if held > 0 || passed >= limit { return hold(stage, id, key) }
         case .debounce(let duration):
             elapseIfDue(timer)
             hold(stage, id, key, isAlone: true)
-            sleep(timer, duration)
-            return false
+            return sleep(timer, duration)
         case .throttle(let interval, let latest):
             elapseIfDue(timer)
-            if groups[stage][key]?.deadline == nil {
-                sleep(timer, interval)
-                return true
+            if groups[stage][key]?.deadline != nil {
+                return latest ? hold(stage, id, key, isAlone: true) : end(id, .dropped)
             }
-            if latest { hold(stage, id, key, isAlone: true) } else { end(id, .dropped) }
-            return false
+            sleep(timer, interval)
         case .retry, .shared:
             break
         case .custom(let ruling):
             // The ruling shares this storage, and releases it before anything changes: so nothing is copied.
             switch ruling(event, groups[stage][key] ?? FluxRuleGroup(), entries) {
             case .start: break
-            case .drop:
-                end(id, .dropped)
-                return false
+            case .drop: return end(id, .dropped)
             case .cancel(let others): cancel(others.filter { isMember($0, stage, key) }, before: id)
             case .wait(let others): block(id, until: others.filter { isMember($0, stage, key) })
             }
         }
-        return true
+        join(stage, id, key)
     }
 
     /// Returns whether an event has passed a rule with a key.
@@ -205,9 +196,11 @@ nonisolated struct FluxRuleMachine {
 
     // MARK: - Holding
 
+    /// Lets an event pass a rule: it joins the group of its key, and goes on to the next rule.
     private mutating func join(_ stage: Int, _ id: ID, _ key: AnyHashable) {
         let place = groups[stage][key, default: FluxRuleGroup()].add(id)
         entries[id]?.places.append((stage, place))
+        entries[id]?.stage += 1
     }
 
     private mutating func hold(_ stage: Int, _ id: ID, _ key: AnyHashable, isAlone: Bool = false) {
