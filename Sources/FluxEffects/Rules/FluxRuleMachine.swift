@@ -113,6 +113,8 @@ nonisolated struct FluxRuleMachine {
 
     mutating func takeGone() -> [AnyHashable] { Swift.exchange(&gone, with: []) }
 
+    func isRunning(_ timer: Timer) -> Bool { groups[timer.rule][timer.key]?.deadline != nil }
+
     // MARK: - The walk of an event
 
     /// Advances an event through its rules until one ends or holds it, it has to wait for others, or it starts.
@@ -162,7 +164,7 @@ nonisolated struct FluxRuleMachine {
             return sleep(timer, duration)
         case .throttle(let interval, let latest):
             elapseIfDue(timer)
-            if groups[stage][key]?.deadline != nil {
+            if isRunning(timer) {
                 return latest ? hold(stage, id, key, isAlone: true) : end(id, .dropped)
             }
             sleep(timer, interval)

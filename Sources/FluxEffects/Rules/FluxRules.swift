@@ -153,19 +153,16 @@ nonisolated final class FluxRuleRunner: Sendable {
         // MARK: - Results
 
         private mutating func perform(_ effects: [Machine.Effect]) {
-            var wakes: [Machine.Timer] = []
             for effect in effects {
                 switch effect {
                 case .start(let id): entries[id]?.goOn()
                 case .end(let id, .dropped): entries[id]?.ticket.drop()
                 case .end(let id, _): entries[id]?.ticket.cancel()
                 case .sleep(let timer, let deadline): sleep(.rule(timer), until: deadline)
-                case .wake(let timer):
-                    if let number = alarms[.rule(timer)] { sleeps[number]?.later = nil }
-                    wakes.append(timer)
+                // If the timer runs again after this input, its sleep goes on.
+                case .wake(let timer): if !machine.isRunning(timer) { wake(.rule(timer)) }
                 }
             }
-            for timer in wakes { wake(.rule(timer)) }
             gone += machine.takeGone()
         }
 
@@ -180,7 +177,7 @@ nonisolated final class FluxRuleRunner: Sendable {
         }
 
         private mutating func wake(_ alarm: Alarm) {
-            guard let number = alarms[alarm], sleeps[number]?.later == nil else { return }
+            guard let number = alarms[alarm] else { return }
             woken.append(sleeps[number]?.task)
             remove(alarm, number)
         }
