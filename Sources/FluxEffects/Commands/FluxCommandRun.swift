@@ -113,22 +113,17 @@ nonisolated enum FluxCommandForm<Command: FluxCommand>: FluxActionConverter {
         let command = run.command
         do {
             let output = try await command.execute(state: conversion.dependency.state, dependency: run.dependency)
-            conversion.end(
-                .completed,
-                sending: Action(Command.self, "reduce") { state in
-                    try command.tryReduce(&state, output)
-                })
+            conversion.end(.completed, sending: Action(Command.self, "reduce") { try command.tryReduce(&$0, output) })
         } catch {
-            conversion.end(
-                .failed(error),
-                sending: Action(Command.self, "reduce") { [silence = run.silence] state in
-                    do { try command.tryReduce(&state, error: error) } catch {
-                        // Relaxed: the thread that reads it has applied this change before, or else the change is held
-                        // back and the answer not known yet.
-                        silence.isSet.store((error as? FluxUnchanged)?.isDefault == true, ordering: .relaxed)
-                        throw error
-                    }
-                })
+            let reduce = Action(Command.self, "reduce") { [silence = run.silence] state in
+                do { try command.tryReduce(&state, error: error) } catch {
+                    // Relaxed: the thread that reads it has applied this change before, or else the change is held
+                    // back and the answer not known yet.
+                    silence.isSet.store((error as? FluxUnchanged)?.isDefault == true, ordering: .relaxed)
+                    throw error
+                }
+            }
+            conversion.end(.failed(error), sending: reduce)
         }
     }
 }
