@@ -32,7 +32,7 @@ nonisolated extension FluxStore {
     ///   released, it keeps the state in memory, but not the store.
     @inlinable @discardableResult
     public func instrument(_ instrumentation: some FluxInstrumentation) -> FluxRegistration {
-        let observer = FluxStoreInstrument(handle, instrumentation)
+        let observer = FluxStoreInstrument<State>(FluxStoreInfo(handle), instrumentation)
         handle.withAccess { $0.observe(observer) }
         let kept = FluxLock<(handle: FluxStoreHandle<State>, observer: FluxStoreInstrument<State>)?>((handle, observer))
         return FluxRegistration {

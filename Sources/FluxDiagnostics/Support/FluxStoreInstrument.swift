@@ -14,36 +14,14 @@ import Synchronization
     import Android
 #endif
 
-/// Reports each action that a store applies.
+/// Reports that a store begins to apply an action and, once the store's lock is free, that it was applied.
 ///
-/// Visible to the client's module, which specialises it. Otherwise each action would cost five times as much.
-@usableFromInline nonisolated final class FluxStoreInstrument<State: FluxState>: FluxStoreObserver, FluxEventInstrument
-{
-    @usableFromInline let teller: FluxStoreTeller
-
-    @inlinable init(_ handle: FluxStoreHandle<State>, _ instrumentation: any FluxInstrumentation) {
-        teller = FluxStoreTeller(FluxStoreInfo(handle), instrumentation)
-    }
-
-    @usableFromInline var instrumentation: any FluxInstrumentation { teller.instrumentation }
-
-    @inlinable func applying(_ change: FluxChange<State>) {
-        // A state that replaces another is not reported, whichever way it came in.
-        if case .replaced = change { return }
-        teller.begin(change.action)
-    }
-
-    @inlinable func applied(_ change: FluxChange<State>, _ state: State, revision: UInt64?) -> (any FluxSettling)? {
-        if case .replaced = change { return nil }
-        return teller.end(change.action, revision)
-    }
-}
-
-/// Reports, for a store of any type, that an action begins and, once the store's lock is free, that it was applied.
-///
-/// It is reused, because creating one costs as much as everything else. While it is taken, a new one is used.
-@usableFromInline nonisolated final class FluxStoreTeller: FluxSettling {
-    let instrumentation: any FluxInstrumentation
+/// `applying` and `applied` are visible to the client's module, which specialises them. Otherwise each action would
+/// cost five times as much. The observer is also what is settled, because creating an object for that costs as much as
+/// everything else. While it is taken, a new one is used.
+@usableFromInline
+nonisolated final class FluxStoreInstrument<State: FluxState>: FluxStoreObserver, FluxEventInstrument, FluxSettling {
+    @usableFromInline let instrumentation: any FluxInstrumentation
     /// The store, whose lock is held in `begin` and `end`.
     ///
     /// Its observers hold this object: a cycle that the end of the store breaks.
@@ -61,6 +39,17 @@ import Synchronization
         (self.store, self.instrumentation) = (store, instrumentation)
     }
 
+    @inlinable func applying(_ change: FluxChange<State>) {
+        // A state that replaces another is not reported, whichever way it came in.
+        if case .replaced = change { return }
+        begin(change.action)
+    }
+
+    @inlinable func applied(_ change: FluxChange<State>, _ state: State, revision: UInt64?) -> (any FluxSettling)? {
+        if case .replaced = change { return nil }
+        return end(change.action, revision)
+    }
+
     @usableFromInline func begin(_ action: any FluxAction) {
         FluxPureCode.run("FluxInstrumentation.dispatched of a store") {
             instrumentation.dispatched(action, origin: FluxOrigin.current)
@@ -73,7 +62,7 @@ import Synchronization
         let start = start.load(ordering: .relaxed)
         // Acquiring: the thread that settled it last has read the fields that are written here. Taking it needs only
         // the store's lock.
-        let teller = isTaken.load(ordering: .acquiring) ? FluxStoreTeller(store, instrumentation) : self
+        let teller = isTaken.load(ordering: .acquiring) ? FluxStoreInstrument(store, instrumentation) : self
         teller.isTaken.store(true, ordering: .relaxed)
         (teller.action, teller.revision, teller.duration) = (action, revision ?? 0, fluxNow() &- start)
         return teller
