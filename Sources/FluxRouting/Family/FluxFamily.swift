@@ -259,17 +259,13 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
         let deadline = timer.now() + Self.checked(duration)
         let (told, effects) = machine.withLock { $0.shutDown { FluxFamilyPromise() } }
         perform(effects)
-        let waiting = _Concurrency.Task { for (_, waiter) in told { await waiter.latch.wait() } }
-        // Not awaited: a user's clock may continue to sleep despite the cancellation.
+        let latches = told.map(\.waiter.latch)
+        // Not awaited: a user's clock may continue to sleep despite the cancellation. So it keeps no key.
         let sleeping = _Concurrency.Task { [timer] in
             await timer.sleep(deadline)
-            waiting.cancel()
+            for latch in latches { latch.open() }
         }
-        await withTaskCancellationHandler {
-            await waiting.value
-        } onCancel: {
-            waiting.cancel()
-        }
+        for latch in latches { await latch.wait() }
         sleeping.cancel()
         var report = FluxFamilyShutdown<Key>()
         for (key, waiter) in told {
