@@ -145,14 +145,13 @@ nonisolated public final class FluxFamily<Key: Hashable & Sendable, Member: Send
                     let fate = store.handle.feature(FluxFamilyFate.self, FluxFamilyFate.init)
                     // Saved first while it is attached: a store that cannot be saved then misses no action.
                     var error = await store.handle.failure()
-                    // Read only now, because the store may have been moved in the meantime.
-                    var (dispatcher, name) = error == nil ? (info.dispatcher, info.name) : (nil, nil)
-                    var place: UInt64?
+                    var (dispatcher, name, place): (FluxDispatcher?, String?, UInt64?)
                     if error == nil {
-                        // Detached before the last save: an action that arrived after it would not be saved.
-                        while let home = dispatcher, !home.detach(store) {
+                        // Detached before the last save: an action that arrived after it would not be saved. Read only
+                        // now, and again if the store has been moved in the meantime.
+                        repeat {
                             (dispatcher, name) = (info.dispatcher, info.name)
-                        }
+                        } while dispatcher?.detach(store) == false
                         place = info.place
                         error = await store.handle.failure()
                     }
