@@ -13,8 +13,7 @@ nonisolated final class FluxFamilyFate: Sendable {
         var isLooking = false
         /// How many flushes retain the store.
         var flushes = 0
-        var isClosed = false
-        /// Opened when the last of these flushes ends; the task that closes the store waits for it.
+        /// Nil until the store is closed; opened when the last of these flushes ends, for which the closing task waits.
         var closeLatch: FluxLatch?
     }
 
@@ -55,8 +54,8 @@ nonisolated final class FluxFamilyFate: Sendable {
     /// Lets a caller retain the store for a flush, until `leave()`; returns false if the store is closed.
     func enter() -> Bool {
         table.withLock { table in
-            if !table.isClosed { table.flushes += 1 }
-            return !table.isClosed
+            if table.closeLatch == nil { table.flushes += 1 }
+            return table.closeLatch == nil
         }
     }
 
@@ -71,9 +70,9 @@ nonisolated final class FluxFamilyFate: Sendable {
     /// Lets no more callers retain the store, and waits for those that do.
     func close() async {
         let (look, closeLatch) = table.withLock { table in
-            table.isClosed = true
-            table.closeLatch = table.flushes == 0 ? nil : FluxLatch()
-            return (table.look, table.closeLatch)
+            let closeLatch = FluxLatch()
+            table.closeLatch = closeLatch
+            return (table.look, table.flushes == 0 ? nil : closeLatch)
         }
         look?.cancel()
         await look?.value

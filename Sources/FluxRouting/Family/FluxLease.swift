@@ -30,7 +30,8 @@ nonisolated public final class FluxLease<Member: Sendable>: Sendable {
         // The lease may be deallocated inside `handle(action:)`. The member is released first, because `releasing` may
         // let the family create another one at once.
         FluxPureCode.after { [kept, releasing] in
-            kept.releaseMember()
+            // Released outside the lock, but before the next line.
+            _ = kept.member.withLock { Swift.exchange(&$0, with: nil) }
             if isFirst { releasing() }
         }
     }
@@ -51,11 +52,4 @@ nonisolated private final class FluxLeased<Member: Sendable>: Sendable {
     let member: FluxLock<Member?>
 
     init(_ member: Member) { self.member = FluxLock(member) }
-
-    func releaseMember() {
-        var gone: Member?
-        // Released outside the lock, but before this function returns.
-        member.withLock { swap(&$0, &gone) }
-        gone = nil
-    }
 }
