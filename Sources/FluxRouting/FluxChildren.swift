@@ -168,8 +168,8 @@ nonisolated private final class FluxFollower: Sendable {
     private struct Table {
         /// Nil once ended.
         var followed: (root: FluxDispatcher, subscribe: @Sendable (FluxDispatcher) -> FluxSubscription)?
-        var known: [ObjectIdentifier: FluxDispatcher] = [:]
-        var tokens: [ObjectIdentifier: FluxSubscription] = [:]
+        /// Each dispatcher, nil once ended, and the subscription to it.
+        var known: [ObjectIdentifier: (dispatcher: FluxDispatcher?, token: FluxSubscription)] = [:]
     }
 
     private let table: FluxLock<Table>
@@ -178,39 +178,38 @@ nonisolated private final class FluxFollower: Sendable {
         table = FluxLock(Table(followed: (root, subscribe)))
     }
 
-    var tokens: [FluxSubscription] { table.withLock { Array($0.tokens.values) } }
+    var tokens: [FluxSubscription] { table.withLock { $0.known.values.map(\.token) } }
 
     /// Subscribes to what has come, and ends the subscriptions to what has gone.
     func follow() {
         // What may be the last reference to something of the user's is released after the lock.
         var seen: FluxSeen = [:]
-        var gone: [(FluxDispatcher?, FluxSubscription?)] = []
+        var gone: [(FluxDispatcher?, FluxSubscription)] = []
         table.withLock { table in
             guard let (root, subscribe) = table.followed else { return }
             _ = root.isAny(&seen) { dispatcher in
                 if table.known[ObjectIdentifier(dispatcher)] == nil {
                     // Before its children are read: whoever attaches one after that finds this follower.
                     dispatcher.followers.add(self)
-                    table.known[ObjectIdentifier(dispatcher)] = dispatcher
-                    table.tokens[ObjectIdentifier(dispatcher)] = subscribe(dispatcher)
+                    table.known[ObjectIdentifier(dispatcher)] = (dispatcher, subscribe(dispatcher))
                 }
                 return false
             }
-            for (id, dispatcher) in table.known where seen[id] == nil {
-                dispatcher.followers.remove(self)
-                gone.append((table.known.removeValue(forKey: id), table.tokens.removeValue(forKey: id)))
+            for (id, one) in table.known where seen[id] == nil {
+                one.dispatcher?.followers.remove(self)
+                gone.append(table.known.removeValue(forKey: id)!)
             }
         }
-        for (_, token) in gone { token?.unsubscribe() }
+        for (_, token) in gone { token.unsubscribe() }
         seen = [:]
     }
 
     func end() {
         let old = table.withLock { table in
-            defer { (table.followed, table.known) = (nil, [:]) }
+            defer { (table.followed, table.known) = (nil, table.known.mapValues { (nil, $0.token) }) }
             return table
         }
-        for dispatcher in old.known.values { dispatcher.followers.remove(self) }
-        for token in old.tokens.values { token.unsubscribe() }
+        for (dispatcher, _) in old.known.values { dispatcher?.followers.remove(self) }
+        for (_, token) in old.known.values { token.unsubscribe() }
     }
 }
