@@ -36,8 +36,7 @@ nonisolated extension FluxDispatcher {
         _ store: FluxStore<State>, as name: String, priority: Int = 0
     ) throws(FluxNameTaken) {
         FluxPureCode.forbid("attach")
-        let names = feature(FluxNames.self) { FluxNames() }
-        names.start(on: self)
+        let names = names
         var isAgain = false
         repeat {
             if let holder = names.give(name, to: store.handle) {
@@ -88,6 +87,17 @@ nonisolated extension FluxDispatcher {
         return isApplied.withLock { $0 }
     }
 
+    /// The names, which observe the dispatcher before the first name is given.
+    private var names: FluxNames {
+        if let known = featureIfAny(FluxNames.self) { return known }
+        let new = FluxNames()
+        observe(new)
+        let names = feature(FluxNames.self) { new }
+        // Another thread was first.
+        if names !== new { remove(new) }
+        return names
+    }
+
     private func holder(of name: String) -> FluxStoreInfo? {
         featureIfAny(FluxNames.self)?.holder(of: name)
     }
@@ -104,21 +114,13 @@ nonisolated final class FluxNames: FluxDispatcherObserver {
         var holders: [String: FluxStoreInfo] = [:]
         var names: [FluxStoreInfo: String] = [:]
 
-        mutating func free(_ store: FluxStoreInfo) {
-            if let name = names.removeValue(forKey: store) { holders[name] = nil }
+        /// Takes the name of a store away; returns false if it has none.
+        @discardableResult mutating func free(_ store: FluxStoreInfo) -> Bool {
+            names.removeValue(forKey: store).map { holders[$0] = nil } != nil
         }
     }
 
     private let names = FluxLock(Names())
-    private let hasStarted = FluxLock(false)
-
-    /// Starts to observe the dispatcher, before the first name is given.
-    func start(on dispatcher: FluxDispatcher) {
-        hasStarted.withLock { hasStarted in
-            if !hasStarted { dispatcher.observe(self) }
-            hasStarted = true
-        }
-    }
 
     /// Gives a store a name in place of its current one; returns the store that has the name if it is another.
     func give<State>(_ name: String, to handle: FluxStoreHandle<State>) -> FluxStoreInfo? {
@@ -150,11 +152,6 @@ nonisolated final class FluxNames: FluxDispatcherObserver {
     func attached<State>(_ handle: FluxStoreHandle<State>) {}
 
     func detached<State>(_ handle: FluxStoreHandle<State>) {
-        names.withLock { names in
-            let store = FluxStoreInfo(handle)
-            if names.names[store] == nil { return }
-            names.free(store)
-            handle.label = nil
-        }
+        names.withLock { if $0.free(FluxStoreInfo(handle)) { handle.label = nil } }
     }
 }
