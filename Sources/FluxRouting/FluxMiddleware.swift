@@ -128,14 +128,22 @@ nonisolated public struct FluxInterceptor: FluxMiddleware {
     public static func on<Action: FluxAction>(
         _ type: Action.Type, _ body: @escaping @Sendable (_ action: Action, _ next: FluxNext) -> Void
     ) -> FluxInterceptor {
-        let isObject = type is AnyClass
-        return FluxInterceptor { action, next in
-            // Comparing the types is faster than a cast; an object may also be of a subclass.
-            if isObject || Swift.type(of: action) == type, let action = action as? Action {
-                body(action, next)
-            } else {
-                next(action)
-            }
+        FluxInterceptor(fluxHandling(body))
+    }
+}
+
+/// Returns the closure that handles the actions of one type, and passes on all others.
+nonisolated private func fluxHandling<Action>(
+    _ body: @escaping @Sendable (Action, FluxNext) -> Void
+) -> @Sendable (any FluxAction, FluxNext) -> Void {
+    // For a value, the types have to be equal: a cast would take longer, and it would unwrap an optional action and
+    // pass on what it contains. An object may also be of a subclass.
+    let isValue = Action.self is any FluxAction.Type && !(Action.self is AnyClass)
+    return { action, next in
+        if !isValue || type(of: action) == Action.self, let own = action as? Action {
+            body(own, next)
+        } else {
+            next(action)
         }
     }
 }
@@ -161,16 +169,7 @@ nonisolated public struct FluxInterceptor: FluxMiddleware {
             // Saves a cast for each action.
             self.init(middleware) { every.handle(action: $0, next: $1) }
         } else {
-            // For a value, the types have to be equal: a cast would unwrap an optional action, and pass on what it
-            // contains.
-            let isValue = Middleware.Action.self is any FluxAction.Type && !(Middleware.Action.self is AnyClass)
-            self.init(middleware) { action, next in
-                if !isValue || type(of: action) == Middleware.Action.self, let own = action as? Middleware.Action {
-                    middleware.handle(action: own, next: next)
-                } else {
-                    next(action)
-                }
-            }
+            self.init(middleware, fluxHandling { middleware.handle(action: $0, next: $1) })
         }
     }
 
