@@ -65,8 +65,7 @@
         var forgotten = Forgotten()
         while count > position {
             count -= 1
-            if let entry = slots[slot(count)] { forgotten.undone.append(entry) }
-            slots[slot(count)] = nil
+            if let entry = Swift.exchange(&slots[slot(count)], with: nil) { forgotten.undone.append(entry) }
         }
         if count == limit, let oldest = slots[first] {
             forgotten.start = start.state

@@ -174,8 +174,7 @@ nonisolated struct FluxFamilyMachine<Key: Hashable, Member, Visitor, CloseWaiter
 
     /// Records that the member of a slot could not be closed.
     mutating func kept(_ slot: Int, _ error: any Swift.Error, at now: Swift.Duration) -> [Effect] {
-        answer(slots[slot].entry!.closeWaiters, .failure(error))
-        slots[slot].entry!.closeWaiters = [:]
+        answer(Swift.exchange(&slots[slot].entry!.closeWaiters, with: [:]), .failure(error))
         open(slot) { $0.line(up: slot, behind: Self.failed, at: now) }
         return takeEffects()
     }
@@ -204,9 +203,8 @@ nonisolated struct FluxFamilyMachine<Key: Hashable, Member, Visitor, CloseWaiter
             told.append((key, makeWaiter()))
             lastID += 1
             slots[slot].entry!.closeWaiters[lastID] = told.last!.waiter
-            let visitors = Array(slots[slot].entry!.visitors.values)
-            slots[slot].entry!.visitors = [:]
-            if !visitors.isEmpty { effects.append(.turnAway(visitors, key)) }
+            let visitors = Swift.exchange(&slots[slot].entry!.visitors, with: [:])
+            if !visitors.isEmpty { effects.append(.turnAway(Array(visitors.values), key)) }
             beginClosingIfUnused(slot)
         }
         if index.isEmpty { effects.append(.end) }
@@ -252,9 +250,8 @@ nonisolated struct FluxFamilyMachine<Key: Hashable, Member, Visitor, CloseWaiter
         openCount += 1
         // Before any visitor is admitted, because it would otherwise see more open members than the limit allows.
         keepToLimit()
-        let visitors = slots[slot].entry!.visitors
+        let visitors = Swift.exchange(&slots[slot].entry!.visitors, with: [:])
         if visitors.isEmpty { return ifUnused(&self) }
-        slots[slot].entry!.visitors = [:]
         slots[slot].entry!.leases = visitors.count
         effects.append(.admit(Array(visitors.values), slot))
     }
