@@ -122,14 +122,10 @@ nonisolated struct FluxRuleMachine {
         while let entry = entries[id], entry.blockers.isEmpty, entry.places.last?.stage != entry.stage {
             if let (stage, place) = entry.looking {
                 look(id, stage, before: place)
-                continue
-            }
-            guard entry.stage < rules.count else {
+            } else if entry.stage == rules.count {
                 entries[id]?.isExecuting = true
-                effects.append(.start(id))
-                return
-            }
-            if let key = entry.keys[entry.stage] {
+                return effects.append(.start(id))
+            } else if let key = entry.keys[entry.stage] {
                 apply(entry.stage, id, entry.event, key)
             } else {
                 entries[id]?.stage += 1
