@@ -116,13 +116,12 @@ nonisolated extension FluxActionConverter {
         _ rules: [FluxRule<Event>], _ clock: any _Concurrency.Clock<Swift.Duration>
     ) -> [any FluxScheduler] {
         // Only converters of the callback form, which cannot throw, share conversions.
-        if sharesConversions && rules.contains(where: \.form.isRetry) {
-            fatalError(
-                """
-                FluxCore: a creator of \(Self.self) has a rule .retry, but a converter of the callback form cannot throw. \
-                Make it a FluxAsyncActionConverter, or remove the rule.
-                """)
-        }
+        fluxEffectsRequire(
+            !sharesConversions || !rules.contains(where: \.form.isRetry),
+            """
+            a creator of \(Self.self) has a rule .retry, but a converter of the callback form cannot throw. Make it a \
+            FluxAsyncActionConverter, or remove the rule.
+            """)
         return rules.isEmpty ? [] : [FluxRules(rules, clock: clock)]
     }
 }

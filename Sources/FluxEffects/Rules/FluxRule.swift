@@ -96,9 +96,8 @@ nonisolated public struct FluxRule<Event: Sendable>: Sendable {
     public static func debounce(
         for key: @escaping Key = { _ in true }, _ duration: Swift.Duration
     ) -> FluxRule {
-        if duration < .zero {
-            fatalError("FluxCore: FluxRule.debounce: a duration cannot be negative (\(duration)). Give .zero or more.")
-        }
+        fluxEffectsRequire(
+            duration >= .zero, "FluxRule.debounce: a duration cannot be negative (\(duration)). Give .zero or more.")
         return FluxRule(.debounce(duration), for: key)
     }
 
@@ -112,9 +111,8 @@ nonisolated public struct FluxRule<Event: Sendable>: Sendable {
     public static func throttle(
         for key: @escaping Key = { _ in true }, _ interval: Swift.Duration, latest: Bool
     ) -> FluxRule {
-        if interval < .zero {
-            fatalError("FluxCore: FluxRule.throttle: an interval cannot be negative (\(interval)). Give .zero or more.")
-        }
+        fluxEffectsRequire(
+            interval >= .zero, "FluxRule.throttle: an interval cannot be negative (\(interval)). Give .zero or more.")
         return FluxRule(.throttle(interval, latest: latest), for: key)
     }
 
@@ -151,7 +149,7 @@ nonisolated public struct FluxRule<Event: Sendable>: Sendable {
     public static func retry(
         for key: @escaping Key = { _ in true }, limit: Int, backoff: FluxBackoff = .none
     ) -> FluxRule {
-        if limit < 0 { fatalError("FluxCore: FluxRule.retry: a limit cannot be negative (\(limit)). Give 0 or more.") }
+        fluxEffectsRequire(limit >= 0, "FluxRule.retry: a limit cannot be negative (\(limit)). Give 0 or more.")
         return FluxRule(.retry(limit: limit, backoff), for: key)
     }
 
@@ -286,12 +284,8 @@ nonisolated struct FluxRuleForm: Sendable {
 
         /// Returns a limited concurrency; stops the program with a message if a number is out of range.
         static func places(_ limit: Int, waiting: Int?, of name: String) -> Kind {
-            if limit < 1 {
-                fatalError("FluxCore: \(name): with a limit of \(limit) no event could ever run. Give 1 or more.")
-            }
-            if let waiting, waiting < 0 {
-                fatalError("FluxCore: \(name): \(waiting) events cannot wait. Give 0 or more.")
-            }
+            fluxEffectsRequire(limit > 0, "\(name): with a limit of \(limit) no event could ever run. Give 1 or more.")
+            fluxEffectsRequire(waiting ?? 0 >= 0, "\(name): \(waiting ?? 0) events cannot wait. Give 0 or more.")
             return .concurrency(limit, waiting: waiting)
         }
     }
