@@ -213,55 +213,55 @@ nonisolated struct FluxReplicaMachine {
     }
 
     /// Handles the next entry; returns nil if the reading has to end.
-    mutating func receive(_ position: UInt64, _ envelope: FluxReplicaEnvelope) -> FluxReplicaStep? {
+    mutating func receive(_ position: UInt64, _ envelope: FluxReplicaEnvelope) -> FluxReplicaEffects? {
         guard isLoaded, !isOver else { return nil }
-        var step = FluxReplicaStep()
+        var effects = FluxReplicaEffects()
         // A log that is read again may repeat entries.
-        if position <= ledger.position { return step }
+        if position <= ledger.position { return effects }
         if let check = envelope.check, let own = differing(check) {
-            diverge(FluxReplicaDivergence(position: position, count: check.count, own: own, other: check.sum), &step)
-            return step
+            diverge(FluxReplicaDivergence(position: position, count: check.count, own: own, other: check.sum), &effects)
+            return effects
         }
         let isNew = ledger.admit(position, envelope)
-        step.applies = isNew && envelope.action != nil
+        effects.applies = isNew && envelope.action != nil
         if envelope.writer == writer {
             give(
-                envelope.number, isNew ? .success(position) : .failure(.notApplied("it came too late")), &step.effects)
+                envelope.number, isNew ? .success(position) : .failure(.notApplied("it came too late")), &effects)
             // After the answer, because a wait that has one no longer shows that the log is silent.
-            heard(of: position, &step.effects)
+            heard(of: position, &effects)
         }
-        reached(&step.effects)
-        catchUp(&step)
+        reached(&effects)
+        catchUp(&effects)
         // Only for an action: otherwise each objection would bring a new checksum, and other nodes would forget the one
         // that the next objection is about.
-        step.isCheckDue = envelope.action != nil && ledger.count.isMultiple(of: checkEvery)
+        effects.isCheckDue = envelope.action != nil && ledger.count.isMultiple(of: checkEvery)
         if ledger.count.isMultiple(of: snapshotEvery) {
             // Only the node that has written the entry saves the snapshot: not one that has taken over its writer.
-            if envelope.writer == writer && envelope.number >= first { step.saves = lastDue }
+            if envelope.writer == writer && envelope.number >= first { effects.saves = lastDue }
             lastDue = position
         }
-        return step
+        return effects
     }
 
     /// Continues from a snapshot or from the initial state; returns nil if the replica has stopped or was closed.
-    mutating func loaded(_ ledger: FluxReplicaLedger) -> FluxReplicaStep? {
+    mutating func loaded(_ ledger: FluxReplicaLedger) -> FluxReplicaEffects? {
         if isOver { return nil }
-        var step = FluxReplicaStep()
+        var effects = FluxReplicaEffects()
         (self.ledger, isLoaded, checks, lastDue) = (ledger, true, [], ledger.position)
-        step.effects.tellsStatus = true
+        effects.tellsStatus = true
         // A node that starts over from a snapshot at a check needs this checksum to find out which node was right.
-        step.isCheckDue = ledger.count > 0 && ledger.count.isMultiple(of: checkEvery)
+        effects.isCheckDue = ledger.count > 0 && ledger.count.isMultiple(of: checkEvery)
         for number in waits.keys.sorted() where isUnderWay(number) {
             switch ledger.hasApplied(number, of: writer, base: waits[number]!.base) {
-            case true?: give(number, .success(ledger.position), &step.effects)
+            case true?: give(number, .success(ledger.position), &effects)
             case false?: break
-            case nil: give(number, .failure(.unconfirmed("a snapshot replaced the entries")), &step.effects)
+            case nil: give(number, .failure(.unconfirmed("a snapshot replaced the entries")), &effects)
             }
         }
-        read(upTo: ledger.position, &step.effects)
-        reached(&step.effects)
-        catchUp(&step)
-        return step
+        read(upTo: ledger.position, &effects)
+        reached(&effects)
+        catchUp(&effects)
+        return effects
     }
 
     /// Ends the waits for positions that are reached.
@@ -312,23 +312,23 @@ nonisolated struct FluxReplicaMachine {
     }
 
     /// Makes this node start over, since the snapshot and the entries after it define the correct state.
-    private mutating func diverge(_ divergence: FluxReplicaDivergence, _ step: inout FluxReplicaStep) {
+    private mutating func diverge(_ divergence: FluxReplicaDivergence, _ effects: inout FluxReplicaEffects) {
         (refusal, isLoaded, settled) = (.diverged(divergence), false, divergence.count)
-        step.diverges = divergence
-        step.effects.tellsStatus = true
-        for (id, wait) in waits where wait.kind == .read { give(id, .failure(.diverged(divergence)), &step.effects) }
+        effects.diverges = divergence
+        effects.tellsStatus = true
+        for (id, wait) in waits where wait.kind == .read { give(id, .failure(.diverged(divergence)), &effects) }
     }
 
     /// Makes a diverged node serve again, once it has read the entry that showed the divergence.
-    private mutating func catchUp(_ step: inout FluxReplicaStep) {
+    private mutating func catchUp(_ effects: inout FluxReplicaEffects) {
         guard case .diverged(let divergence)? = refusal, ledger.position >= divergence.position else { return }
         refusal = nil
-        step.effects.tellsStatus = true
+        effects.tellsStatus = true
         // If the log has led to the same checksum again, the other node is wrong. It cannot notice that unless another
         // node appends an entry with a checksum, so this node does.
         if let again = checks.first(where: { $0.count == divergence.count }), again.sum != divergence.other {
-            step.objection = FluxReplicaEnvelope(writer: writer, number: next, floor: floor, base: ledger.count)
-            step.objection?.check = again
+            effects.objection = FluxReplicaEnvelope(writer: writer, number: next, floor: floor, base: ledger.count)
+            effects.objection?.check = again
             next += 1
         }
     }
@@ -424,7 +424,7 @@ nonisolated struct FluxReplicaMachine {
     }
 }
 
-/// The work to do once the lock is free.
+/// The work to do once the lock is free: a few inputs lead to some of it, and an entry or a snapshot to any of it.
 nonisolated struct FluxReplicaEffects {
     /// The latches of the waits that have their answer.
     var opens: [FluxLatch] = []
@@ -432,10 +432,6 @@ nonisolated struct FluxReplicaEffects {
     var tellsStatus = false
     /// Whether to begin probing the log, until it answers and is read.
     var probes = false
-}
-
-/// The consequences of an entry or of a snapshot.
-nonisolated struct FluxReplicaStep {
     /// Whether the action of the entry is applied.
     var applies = false
     /// Set if the state differs from another node's: the entry is not applied yet, and a snapshot is loaded first.
@@ -445,5 +441,4 @@ nonisolated struct FluxReplicaStep {
     var saves: UInt64?
     /// An entry to append, from which another node can see that it is wrong.
     var objection: FluxReplicaEnvelope?
-    var effects = FluxReplicaEffects()
 }
