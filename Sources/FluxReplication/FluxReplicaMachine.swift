@@ -94,12 +94,7 @@ nonisolated struct FluxReplicaMachine {
     var lag: UInt64 { end > position ? end - position : 0 }
 
     /// Whether the replica has stopped or was closed, and so reads no more.
-    var isOver: Bool {
-        switch refusal {
-        case .stopped?, .closed?: true
-        default: false
-        }
-    }
+    var isOver: Bool { if case .stopped? = refusal { true } else { refusal == .closed } }
 
     var status: FluxReplicaStatus {
         let condition: FluxReplicaStatus.Condition =
