@@ -219,7 +219,7 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
     private func load() async throws {
         let needed = machine.withLock { $0.trimmed }
         var (state, ledger) = (initialState, FluxReplicaLedger())
-        if let snapshot = try await newestSnapshot() {
+        if let snapshot = try await log.snapshot() {
             do {
                 let image = try FluxReplicaImage(snapshot.state)
                 if image.ledger.position != snapshot.position {
@@ -241,14 +241,6 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
             return step
         }
         if let step { follow(step) }
-    }
-
-    private func newestSnapshot() async throws(FluxSharedLogError) -> FluxSharedSnapshot<[UInt8]>? {
-        do { return try await log.snapshot() } catch {
-            // Only a reading says which entries are gone.
-            if case .trimmed = error { throw .unavailable("\(error)") }
-            throw error
-        }
     }
 
     private func decode<Value>(

@@ -270,10 +270,11 @@ nonisolated struct FluxReplicaMachine {
 
     /// Handles the end of a reading; no entries come until the log is read again.
     mutating func readingEnded(_ error: any Swift.Error, _ effects: inout FluxReplicaEffects) {
-        isReading = false
+        defer { isReading = false }
         switch error {
-        // A replica that has already read these entries needs no snapshot, which would only take it back.
-        case FluxSharedLogError.trimmed(let position) where position > ledger.position:
+        // A replica that has already read these entries needs no snapshot, which would only take it back. And only a
+        // reading says which entries are gone, not the loading of a snapshot before it.
+        case FluxSharedLogError.trimmed(let position) where isReading && position > ledger.position:
             // A snapshot has to replace the entries.
             (isLoaded, trimmed) = (false, Swift.max(trimmed, position))
             effects.tellsStatus = true

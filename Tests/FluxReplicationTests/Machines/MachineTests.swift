@@ -69,6 +69,11 @@ import Testing
 
     func loaded(_ ledger: FluxReplicaLedger) -> FluxReplicaEffects? { machine.it.loaded(ledger) }
 
+    func readingIsTrimmed(through position: UInt64) {
+        machine.it.readingBegins()
+        effects { $0.readingEnded(FluxSharedLogError.trimmed(through: position), &$1) }
+    }
+
     // MARK: - Dispatching
 
     @Test func `A dispatch returns its position when its entry is read, not when the log answers`() throws {
@@ -156,7 +161,7 @@ import Testing
     }
 
     @Test func `A read waits for a snapshot that is needed`() throws {
-        effects { $0.readingEnded(FluxSharedLogError.trimmed(through: 5), &$1) }
+        readingIsTrimmed(through: 5)
         _ = try machine.it.read().get()
         #expect(!answered(1, .success(0)).again)
         #expect(machine.it.answer(of: 1) == nil && machine.it.status.condition == .loading)
@@ -167,7 +172,7 @@ import Testing
     }
 
     @Test func `A log is available again once a snapshot is loaded after a failed attempt`() throws {
-        effects { $0.readingEnded(FluxSharedLogError.trimmed(through: 5), &$1) }
+        readingIsTrimmed(through: 5)
         effects { $0.readingEnded(FluxSharedLogError.unavailable("no disk"), &$1) }
         #expect(machine.it.status.condition == .unavailable("no disk"))
         var ledger = FluxReplicaLedger()
@@ -180,11 +185,18 @@ import Testing
         position: UInt64
     ) throws {
         try receive(10, other(1))
-        effects { $0.readingEnded(FluxSharedLogError.trimmed(through: position), &$1) }
+        readingIsTrimmed(through: position)
         #expect(machine.it.isLoaded && machine.it.position == 10)
         #expect(machine.it.status.condition == .unavailable("the entries of the log up to \(position) are gone"))
-        effects { $0.readingEnded(FluxSharedLogError.trimmed(through: 11), &$1) }
+        readingIsTrimmed(through: 11)
         #expect(!machine.it.isLoaded && machine.it.trimmed == 11)
+    }
+
+    @Test func `Only a reading says which entries are gone, and not the loading of a snapshot`() throws {
+        readingIsTrimmed(through: 5)
+        effects { $0.readingEnded(FluxSharedLogError.trimmed(through: 1_000), &$1) }
+        #expect(!machine.it.isLoaded && machine.it.trimmed == 5)
+        #expect(machine.it.status.condition == .unavailable("the entries of the log up to 1000 are gone"))
     }
 
     @Test func `A read that is cancelled while it waits for a position leaves nothing behind`() throws {

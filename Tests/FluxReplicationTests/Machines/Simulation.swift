@@ -250,6 +250,7 @@ struct Simulation {
         let position = nodes[node].machine!.position
         if position < log.trimmed {
             var effects = FluxReplicaEffects()
+            nodes[node].machine!.readingBegins()
             nodes[node].machine!.readingEnded(FluxSharedLogError.trimmed(through: log.trimmed), &effects)
             note("trimmed")
             return try answer(node, effects)
