@@ -196,14 +196,9 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
     private func receive(_ entries: [FluxSharedEntry<[UInt8]>]) throws {
         if let last = entries.last { perform { $0.read(upTo: last.position, &$1) } }
         for entry in entries {
-            let envelope: FluxReplicaEnvelope
-            var action: State.Action?
-            do {
-                envelope = try FluxReplicaEnvelope(entry.entry)
-                action = try envelope.action.map { try decode($0, coding.decode) }
-            } catch {
-                stop(at: entry.position, error)
-                throw error
+            let (envelope, action) = try parse(at: entry.position) {
+                let envelope = try FluxReplicaEnvelope(entry.entry)
+                return (envelope, try envelope.action.map { try decode($0, coding.decode) })
             }
             let step = store.handle.withAccess { access in
                 let step = machine.withLock { $0.receive(entry.position, envelope) }
@@ -220,15 +215,12 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
         let needed = machine.withLock { $0.trimmed }
         var (state, ledger) = (initialState, FluxReplicaLedger())
         if let snapshot = try await log.snapshot() {
-            do {
+            (state, ledger) = try parse(at: snapshot.position, "the snapshot: ") {
                 let image = try FluxReplicaImage(snapshot.state)
                 if image.ledger.position != snapshot.position {
                     throw FluxReplicaMalformed(description: "it is the one of position \(image.ledger.position)")
                 }
-                (state, ledger) = (try decode(image.state, coding.decodeState), image.ledger)
-            } catch {
-                stop(at: snapshot.position, error, "the snapshot: ")
-                throw error
+                return (try decode(image.state, coding.decodeState), image.ledger)
             }
         }
         if ledger.position < needed {
@@ -254,10 +246,14 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
         }
     }
 
-    private func stop(at position: UInt64, _ error: any Swift.Error, _ what: String = "") {
-        let (version, reason) = ((error as? FluxReplicaUnknown)?.version, "\(what)\(error)")
-        let stop = FluxReplicaStop(position: position, version: version, known: coding.version, reason: reason)
-        perform { $0.stopped(stop, &$1) }
+    /// Runs code that parses what is at a position of the log; if it throws, the replica stops.
+    private func parse<Value>(at position: UInt64, _ what: String = "", _ body: () throws -> Value) throws -> Value {
+        do { return try body() } catch {
+            let (version, reason) = ((error as? FluxReplicaUnknown)?.version, "\(what)\(error)")
+            let stop = FluxReplicaStop(position: position, version: version, known: coding.version, reason: reason)
+            perform { $0.stopped(stop, &$1) }
+            throw error
+        }
     }
 
     // MARK: - Effects
