@@ -74,14 +74,10 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
         guard (0...coding.version).contains(version) else {
             throw .notApplied("its version is \(version), and the newest that this program knows is \(coding.version)")
         }
-        let content: FluxReplicaContent
-        do {
-            content = FluxReplicaContent(version: version, bytes: try coding.encode(action))
-        } catch {
-            throw .notApplied("it cannot be encoded: \(error)")
-        }
+        let encoded = try Swift.Result { try coding.encode(action) }
+            .mapError { FluxReplicaError.notApplied("it cannot be encoded: \($0)") }.get()
         var (envelope, latch) = try machine.withLock { $0.dispatch() }.get()
-        envelope.action = content
+        envelope.action = FluxReplicaContent(version: version, bytes: encoded)
         let (key, bytes) = (envelope.key, envelope.bytes)
         return try await wait(envelope.number, latch, within: duration) { log in
             await Self.result { () async throws(FluxSharedLogError) in try await log.append(bytes, key: key) }
