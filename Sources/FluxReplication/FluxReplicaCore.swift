@@ -214,7 +214,7 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
             (state, ledger) = try parse(at: snapshot.position, "the snapshot: ") {
                 let image = try FluxReplicaImage(snapshot.state)
                 if image.ledger.position != snapshot.position {
-                    throw FluxReplicaMalformed(description: "it is the one of position \(image.ledger.position)")
+                    throw FluxReplicaUnreadable(description: "it is the one of position \(image.ledger.position)")
                 }
                 return (try decode(image.state, coding.decodeState), image.ledger)
             }
@@ -235,17 +235,17 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
         _ content: FluxReplicaContent, _ decode: ([UInt8], Int) throws -> Value
     ) throws -> Value {
         if content.version > coding.version {
-            throw FluxReplicaUnknown(version: content.version, description: "it is newer")
+            throw FluxReplicaUnreadable(version: content.version, description: "it is newer")
         }
         do { return try decode(content.bytes, content.version) } catch {
-            throw FluxReplicaUnknown(version: content.version, description: "it cannot be decoded: \(error)")
+            throw FluxReplicaUnreadable(version: content.version, description: "it cannot be decoded: \(error)")
         }
     }
 
     /// Runs code that parses what is at a position of the log; if it throws, the replica stops.
     private func parse<Value>(at position: UInt64, _ what: String = "", _ body: () throws -> Value) throws -> Value {
         do { return try body() } catch {
-            let (version, reason) = ((error as? FluxReplicaUnknown)?.version, "\(what)\(error)")
+            let (version, reason) = ((error as? FluxReplicaUnreadable)?.version, "\(what)\(error)")
             let stop = FluxReplicaStop(position: position, version: version, known: coding.version, reason: reason)
             perform { $0.stopped(stop, &$1) }
             throw error
@@ -436,9 +436,3 @@ nonisolated private struct FluxReplicaClock: Sendable {
 
 /// Tells observers of the store that a snapshot has replaced the state.
 nonisolated struct FluxReplicaLoaded: FluxAction {}
-
-/// The version of content that this program cannot decode, and the reason.
-nonisolated private struct FluxReplicaUnknown: Swift.Error, CustomStringConvertible {
-    let version: Int
-    let description: String
-}

@@ -37,7 +37,7 @@ nonisolated struct FluxReplicaEnvelope: Equatable {
         self.givenUp = givenUp
     }
 
-    init(_ bytes: [UInt8]) throws(FluxReplicaMalformed) {
+    init(_ bytes: [UInt8]) throws(FluxReplicaUnreadable) {
         var reader = try FluxReplicaBytes(sealed: bytes)
         let parts = try reader.byte()
         (writer, number, floor, base) = try (reader.number(), reader.number(), reader.number(), reader.number())
@@ -81,14 +81,14 @@ nonisolated struct FluxReplicaImage: Equatable {
         (self.ledger, self.state) = (ledger, state)
     }
 
-    init(_ bytes: [UInt8]) throws(FluxReplicaMalformed) {
+    init(_ bytes: [UInt8]) throws(FluxReplicaUnreadable) {
         var reader = try FluxReplicaBytes(sealed: bytes)
         let version = try reader.version()
         ledger = FluxReplicaLedger()
         (ledger.position, ledger.count) = try (reader.number(), reader.number())
         // Positions rise by one or more, so a valid count never exceeds the position and cannot overflow.
         if ledger.count > ledger.position {
-            throw FluxReplicaMalformed(description: "it has \(ledger.count) entries up to \(ledger.position)")
+            throw FluxReplicaUnreadable(description: "it has \(ledger.count) entries up to \(ledger.position)")
         }
         for _ in 0..<(try reader.number()) {
             let id = try reader.number()
@@ -100,8 +100,10 @@ nonisolated struct FluxReplicaImage: Equatable {
     }
 }
 
-/// The error for bytes that no replica can have written.
-nonisolated struct FluxReplicaMalformed: Swift.Error, Equatable, CustomStringConvertible {
+/// The error for bytes that no replica can have written, or whose content this program cannot decode.
+nonisolated struct FluxReplicaUnreadable: Swift.Error, Equatable, CustomStringConvertible {
+    /// The version of the content; nil if the bytes are too damaged to have one.
+    var version: Int?
     var description: String
 }
 
@@ -113,14 +115,14 @@ nonisolated struct FluxReplicaBytes {
     private var next = 1
 
     /// Reads what `sealed` has returned.
-    init(sealed all: [UInt8]) throws(FluxReplicaMalformed) {
-        guard let format = all.first else { throw FluxReplicaMalformed(description: "it is empty") }
+    init(sealed all: [UInt8]) throws(FluxReplicaUnreadable) {
+        guard let format = all.first else { throw FluxReplicaUnreadable(description: "it is empty") }
         if format != Self.format {
-            throw FluxReplicaMalformed(description: "its format is \(format), and \(Self.format) is known")
+            throw FluxReplicaUnreadable(description: "its format is \(format), and \(Self.format) is known")
         }
         bytes = Array(all.dropLast(8))
         if Self.bytes(of: [Self.checksum(bytes)]) != Array(all.suffix(8)) {
-            throw FluxReplicaMalformed(description: "its checksum is wrong: it is damaged, or a part is missing")
+            throw FluxReplicaUnreadable(description: "its checksum is wrong: it is damaged, or a part is missing")
         }
     }
 
@@ -130,29 +132,29 @@ nonisolated struct FluxReplicaBytes {
         return bytes + Self.bytes(of: [checksum(bytes)])
     }
 
-    mutating func byte() throws(FluxReplicaMalformed) -> UInt8 {
-        guard next < bytes.count else { throw FluxReplicaMalformed(description: "it ends after \(next) bytes") }
+    mutating func byte() throws(FluxReplicaUnreadable) -> UInt8 {
+        guard next < bytes.count else { throw FluxReplicaUnreadable(description: "it ends after \(next) bytes") }
         defer { next += 1 }
         return bytes[next]
     }
 
-    mutating func number() throws(FluxReplicaMalformed) -> UInt64 {
+    mutating func number() throws(FluxReplicaUnreadable) -> UInt64 {
         var number: UInt64 = 0
         for shift in stride(from: UInt64(0), to: 64, by: 8) { number |= UInt64(try byte()) << shift }
         return number
     }
 
     /// Reads a count and that many numbers.
-    mutating func numbers() throws(FluxReplicaMalformed) -> [UInt64] {
+    mutating func numbers() throws(FluxReplicaUnreadable) -> [UInt64] {
         var numbers: [UInt64] = []
         for _ in 0..<(try number()) { numbers.append(try number()) }
         return numbers
     }
 
-    mutating func version() throws(FluxReplicaMalformed) -> Int {
+    mutating func version() throws(FluxReplicaUnreadable) -> Int {
         let number = try number()
         guard let version = Int(exactly: number) else {
-            throw FluxReplicaMalformed(description: "\(number) is not a version")
+            throw FluxReplicaUnreadable(description: "\(number) is not a version")
         }
         return version
     }

@@ -65,7 +65,7 @@ import Testing
     func damaged(count: UInt64) {
         var image = Self.image
         image.ledger.count = count
-        #expect(throws: FluxReplicaMalformed(description: "it has \(count) entries up to 1000")) {
+        #expect(throws: FluxReplicaUnreadable(description: "it has \(count) entries up to 1000")) {
             try FluxReplicaImage(image.bytes)
         }
     }
@@ -82,7 +82,7 @@ import Testing
         var bytes = Array(Self.image.bytes.dropFirst().dropLast(8))
         bytes[7] = 0x80
         bytes = FluxReplicaBytes.sealed(bytes)
-        #expect(throws: FluxReplicaMalformed(description: "\(UInt64(1) << 63 + 2) is not a version")) {
+        #expect(throws: FluxReplicaUnreadable(description: "\(UInt64(1) << 63 + 2) is not a version")) {
             try FluxReplicaImage(bytes)
         }
     }
@@ -106,7 +106,7 @@ import Testing
         }
         var newer = Self.envelopes[0].bytes
         newer[0] = 3
-        #expect(throws: FluxReplicaMalformed(description: "its format is 3, and 2 is known")) {
+        #expect(throws: FluxReplicaUnreadable(description: "its format is 3, and 2 is known")) {
             try FluxReplicaEnvelope(newer)
         }
     }
