@@ -324,11 +324,9 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
 
     /// Asks the log for its end until it answers and is read again.
     private func probe() async {
-        var attempt = 1
-        while await pause(after: attempt) {
+        await retry(after: 1) {
             let answer = await Self.result { [log] () async throws(FluxSharedLogError) in try await log.end() }
-            if perform({ $0.probed(answer, &$1) }) { return }
-            attempt += 1
+            return perform { $0.probed(answer, &$1) }
         }
     }
 
@@ -382,13 +380,13 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
 
     // MARK: - Time
 
-    /// Repeats an operation until it returns true, and pauses between the attempts.
-    private func retry(_ isAll: () async -> Bool) async {
-        var attempt = 0
+    /// Repeats an operation until it returns true, and pauses before each attempt that follows a failed one.
+    private func retry(after failed: Int = 0, _ isAll: () async -> Bool) async {
+        var failed = failed
         repeat {
-            attempt += 1
-            if await isAll() { return }
-        } while await pause(after: attempt)
+            if failed > 0, await !pause(after: failed) { return }
+            failed += 1
+        } while await !isAll()
     }
 
     /// Waits before the next attempt; returns false if there must not be one.
