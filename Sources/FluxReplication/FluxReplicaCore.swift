@@ -79,16 +79,16 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
         var (envelope, latch) = try machine.withLock { $0.dispatch() }.get()
         envelope.action = FluxReplicaContent(version: version, bytes: encoded)
         let (key, bytes) = (envelope.key, envelope.bytes)
-        return try await wait(envelope.number, latch, within: duration) { log in
-            await Self.result { () async throws(FluxSharedLogError) in try await log.append(bytes, key: key) }
+        return try await wait(envelope.number, latch, within: duration) { log throws(FluxSharedLogError) in
+            try await log.append(bytes, key: key)
         }
     }
 
     func upToDate(within duration: Swift.Duration, joins: Bool = false) async throws(FluxReplicaError) -> UInt64 {
         if _Concurrency.Task.isCancelled { throw .cancelled }
         let (id, latch) = try machine.withLock { $0.read(joins: joins) }.get()
-        let position = try await wait(id, latch, within: duration) { log in
-            await Self.result { () async throws(FluxSharedLogError) in try await log.end() }
+        let position = try await wait(id, latch, within: duration) { log throws(FluxSharedLogError) in
+            try await log.end()
         }
         // Only after joining: the ledger that was read shows which of the closed writers belong to this log.
         if joins { machine.withLock { machine in fluxClosedWriters.withLock { machine.takeOver(from: &$0) } } }
@@ -98,12 +98,19 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
     /// Calls the log until it answers, and waits at most for a duration until the machine has an answer for the caller.
     private func wait(
         _ id: UInt64, _ latch: FluxLatch, within duration: Swift.Duration,
-        _ ask: @escaping @Sendable (any FluxSharedLog<[UInt8]>) async -> Swift.Result<UInt64, FluxSharedLogError>
+        _ ask: @escaping @Sendable (any FluxSharedLog<[UInt8]>) async throws(FluxSharedLogError) -> UInt64
     ) async throws(FluxReplicaError) -> UInt64 {
         let end = clock.end(after: duration)
         // The asking task is not awaited: the user's log or clock may ignore its cancellation.
         let (asking, oldAlarm) = jobs.withLock { jobs -> (_Concurrency.Task<Void, Never>?, Alarm?) in
-            guard let asking = start(.asking(id), &jobs, { await $0.ask(for: id, ask) }) else { return (nil, nil) }
+            let asking = start(.asking(id), &jobs) { core in
+                await core.retry {
+                    let answer = await core.call(ask)
+                    // A log's reply to a cancelled task says nothing about the log.
+                    return _Concurrency.Task.isCancelled || !core.perform { $0.answered(id, answer, &$1) }
+                }
+            }
+            guard let asking else { return (nil, nil) }
             jobs.ends[id] = (end, duration)
             let isFirst = jobs.alarm.map { end < $0.end } ?? true
             return (asking, isFirst ? setAlarm(end, &jobs) : nil)
@@ -147,17 +154,6 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
             return late
         }
         for (id, wait) in late { perform { $0.expired(id, wait.duration, &$1) } }
-    }
-
-    /// Calls the log for a waiting caller until it has answered.
-    private func ask(
-        for id: UInt64, _ ask: (any FluxSharedLog<[UInt8]>) async -> Swift.Result<UInt64, FluxSharedLogError>
-    ) async {
-        await retry {
-            let answer = await ask(log)
-            // A log's reply to a cancelled task says nothing about the log.
-            return _Concurrency.Task.isCancelled || !perform { $0.answered(id, answer, &$1) }
-        }
     }
 
     // MARK: - Reading the log
@@ -303,7 +299,7 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
     /// Appends an objection, which no caller waits for; without it another node would continue with a wrong state.
     private func append(_ envelope: FluxReplicaEnvelope) async {
         await retry {
-            let answer = await Self.result { [log] () async throws(FluxSharedLogError) in
+            let answer = await call { log throws(FluxSharedLogError) in
                 try await log.append(envelope.bytes, key: envelope.key)
             }
             return if case .failure(.unavailable) = answer { false } else { true }
@@ -325,7 +321,7 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
     /// Asks the log for its end until it answers and is read again.
     private func probe() async {
         await retry(after: 1) {
-            let answer = await Self.result { [log] () async throws(FluxSharedLogError) in try await log.end() }
+            let answer = await call { log throws(FluxSharedLogError) in try await log.end() }
             return perform { $0.probed(answer, &$1) }
         }
     }
@@ -404,10 +400,10 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
         return !_Concurrency.Task.isCancelled && machine.withLock { !$0.isOver }
     }
 
-    private static func result(
-        _ body: () async throws(FluxSharedLogError) -> UInt64
+    private func call(
+        _ body: (any FluxSharedLog<[UInt8]>) async throws(FluxSharedLogError) -> UInt64
     ) async -> Swift.Result<UInt64, FluxSharedLogError> {
-        do throws(FluxSharedLogError) { return .success(try await body()) } catch { return .failure(error) }
+        do throws(FluxSharedLogError) { return .success(try await body(log)) } catch { return .failure(error) }
     }
 }
 
