@@ -120,7 +120,7 @@ nonisolated struct FluxFileAccess<State: Sendable>: ~Copyable, Sendable {
             let isWritten = try calls.withFile(name, for: .creating) { descriptor throws(FluxFileError) in
                 do throws(FluxFileError) {
                     // Before it was locked, another save may have removed it as the remains of a crash.
-                    let isInPlace = try lock(descriptor, at: name)
+                    let isInPlace = try calls.lockFile(descriptor, at: name)
                     if isInPlace { try body(descriptor) }
                     return isInPlace
                 } catch {
@@ -132,16 +132,10 @@ nonisolated struct FluxFileAccess<State: Sendable>: ~Copyable, Sendable {
             guard isWritten == nil else { continue }
             // The remains of a crash are removed, once no save is writing to them.
             _ = try calls.withFile(name, for: .writing) { descriptor throws(FluxFileError) in
-                if try lock(descriptor, at: name) { try calls.unlinkFile(name) }
+                if try calls.lockFile(descriptor, at: name) { try calls.unlinkFile(name) }
             }
         }
         throw FluxFileError.isThere(calls.path, at: name)
-    }
-
-    /// Locks a file that was opened by a name; false: it was renamed or removed meanwhile.
-    private func lock(_ descriptor: Int32, at name: String) throws(FluxFileError) -> Bool {
-        try calls.lockFile(descriptor)
-        return try calls.identity(at: name)?.number == calls.identity(of: descriptor).number
     }
 
     /// Ensures that a file at the path may be overwritten.

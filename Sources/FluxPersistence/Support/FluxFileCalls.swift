@@ -159,9 +159,12 @@ nonisolated struct FluxFileCalls: Sendable {
         return Identity(status)
     }
 
-    /// Locks a file; waits until no other process and no other descriptor has the lock.
-    func lockFile(_ descriptor: Int32) throws(FluxFileError) {
+    /// Locks a file that was opened by a name; waits until no other process and no other descriptor has the lock.
+    ///
+    /// - Returns: False if the file was renamed or removed meanwhile.
+    func lockFile(_ descriptor: Int32, at name: String) throws(FluxFileError) -> Bool {
         try perform(.lock) { system.lockFile(descriptor) }
+        return try identity(at: name)?.number == identity(of: descriptor).number
     }
 
     /// Reads a file, but no further than its head announces: a foreign file may be larger than the memory.
