@@ -35,8 +35,7 @@ nonisolated struct FluxFileAccess<State: Sendable>: ~Copyable, Sendable {
         let file = try calls.withFile(calls.path, for: .reading) { descriptor throws(FluxFileError) in
             (try calls.identity(of: descriptor), try calls.readFile(descriptor))
         }
-        guard let (status, bytes) = file else { return nil }
-        var identity = status
+        guard case (var identity, let bytes)? = file else { return nil }
         identity.head = Array(bytes.prefix(FluxFileFormat.headSize))
         do {
             return (try state(of: bytes), identity)
@@ -183,12 +182,10 @@ nonisolated struct FluxFileAccess<State: Sendable>: ~Copyable, Sendable {
     /// Returns the identity of the file at the path, with its head; nil: there is none, or it was removed meanwhile.
     private func look() throws(FluxFileError) -> FluxFileCalls.Identity? {
         guard var found = try place() else { return nil }
-        let head = try calls.withFile(calls.path, for: .reading) { descriptor throws(FluxFileError) in
-            try calls.readFile(descriptor, upTo: FluxFileFormat.headSize)
+        return try calls.withFile(calls.path, for: .reading) { descriptor throws(FluxFileError) in
+            found.head = try calls.readFile(descriptor, upTo: FluxFileFormat.headSize)
+            return found
         }
-        guard let head else { return nil }
-        found.head = head
-        return found
     }
 
     /// Gives the file a second, free name: if the program ends before the new file is in place, the old one still is.
