@@ -8,15 +8,12 @@ nonisolated struct FluxRecovery<State: FluxState>: Sendable {
     var restoration: FluxRestoration
     /// The stored state; nil: the initial state stays.
     var state: State?
-    /// The revision of that state.
+    /// The revision that the log leads to; 0 if no action that led to the state was announced.
     var revision: UInt64 = 0
     /// The number of the last action in the log; nil: the stored data could not be read.
     var number: UInt64?
     /// The number of the log's snapshot, if it has one.
     var snapshot: UInt64?
-    /// Whether the state was announced with a revision that the log does not lead to, so that the next write must be a
-    /// snapshot.
-    var isUncounted = false
     /// Whether nothing can be written either.
     var isPermanent = false
 
@@ -56,10 +53,7 @@ nonisolated struct FluxRecovery<State: FluxState>: Sendable {
         number = last
         let isEmpty = contents.snapshot == nil && contents.entries.isEmpty
         restoration = isEmpty ? .empty : .restored
-        // The loaded state is announced, so it needs a revision of at least 1, even if no action that led to it was
-        // announced.
-        if !isEmpty { (self.state, self.revision) = (state, Swift.max(revision, 1)) }
-        isUncounted = !isEmpty && revision == 0
+        if !isEmpty { (self.state, self.revision) = (state, revision) }
         snapshot = contents.snapshot?.number
     }
 }

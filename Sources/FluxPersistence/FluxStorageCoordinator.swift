@@ -71,12 +71,13 @@ nonisolated final class FluxStorageCoordinator<State: FluxState>: FluxStoreObser
     func restore(_ recovery: FluxRecovery<State>) {
         let (told, finish) = handle.withAccess { access in
             if let state = recovery.state {
+                // The loaded state is announced, so it gets a revision of at least 1, even if the log leads to none.
                 access.replace(with: state, by: FluxRestored(), revision: recovery.revision)
             }
             let held = lock.withLock {
                 $0.end(
                     recovery.restoration, number: recovery.number, snapshot: recovery.snapshot,
-                    closes: recovery.isPermanent, isUncounted: recovery.isUncounted)
+                    closes: recovery.isPermanent, isUncounted: recovery.state != nil && recovery.revision == 0)
             }
             access.hold(by: nil)
             for (change, task) in held { access.apply(change, pastGate: true, of: task) }
