@@ -104,7 +104,6 @@ nonisolated final class FluxStorageCoordinator<State: FluxState>: FluxStoreObser
     // MARK: - Waiting
 
     /// Waits until the load has ended or the task is cancelled; returns how the load ended.
-    @usableFromInline
     func opened() async -> FluxRestoration {
         await wait(for: .load)
         return lock.withLock { $0.isReady ? $0.restoration : .loading }

@@ -229,7 +229,6 @@ nonisolated struct FluxStorageMachine<Change, Action, Waiter> {
 
     /// Notes that the write failed; returns the number of failures in a row and the previous error, to be released
     /// outside the lock.
-    @inlinable
     mutating func fail(_ error: any Swift.Error) -> (attempt: Int, before: (any Swift.Error)?) {
         let before = self.error
         (pending, batch) = (batch + pending, [])
