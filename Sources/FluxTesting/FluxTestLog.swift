@@ -40,12 +40,7 @@ nonisolated public final class FluxTestLog: FluxSharedLog {
         public static var none: Faults { Faults() }
 
         /// About one call in three goes wrong.
-        public static var many: Faults {
-            var faults = Faults()
-            (faults.lost, faults.unanswered, faults.late, faults.repeated) = (5, 5, 5, 5)
-            (faults.delayed, faults.outages) = (10, 2)
-            return faults
-        }
+        public static var many: Faults { Faults(lost: 5, unanswered: 5, late: 5, repeated: 5, delayed: 10, outages: 2) }
     }
 
     private struct Machine {
