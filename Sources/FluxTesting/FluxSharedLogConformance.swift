@@ -84,7 +84,7 @@ nonisolated private struct FluxSharedLogCheck<Log: FluxSharedLog<[UInt8]>> {
         let (reader, failing) = (FluxSharedLogReader(other, after: 0), FluxSharedLogReader(log, after: 0, fails: true))
         defer { for reader in [reader, failing] { reader.cancel() } }
         try await within("the error of the reader") { await failing.ended.count(1) }
-        try expect("what a reading ends with", "\(failing.ended.elements)", "\([FluxSharedLogReader<Log>.failure])")
+        try expect("what a reading ends with", "\(failing.ended.elements)", "[\"Failure()\"]")
         try await within("the entries that are there", of: reader) { await reader.entries.count(known.count) }
         // The same bytes as an earlier entry. It has to come next: no earlier entry may come a second time before it.
         let position = try await log.append([7], key: key(4, known.count))
@@ -318,7 +318,6 @@ nonisolated private struct FluxSharedLogCheck<Log: FluxSharedLog<[UInt8]>> {
 /// One reading of a log, and what it received.
 nonisolated private final class FluxSharedLogReader<Log: FluxSharedLog<[UInt8]>>: Sendable {
     struct Failure: Swift.Error {}
-    static var failure: String { "\(Failure())" }
 
     let entries = FluxRecorder<FluxSharedEntry<[UInt8]>>()
     /// What the reading ended with; "" for no error, or for the one that a cancelled task may get.

@@ -189,20 +189,19 @@ nonisolated public final class FluxTestLog: FluxSharedLog {
     private func call<Answer: Sendable>(
         _ body: (inout Machine, Faults) throws(FluxSharedLogError) -> Answer
     ) async throws(FluxSharedLogError) -> Answer {
-        let (answer, turns) = change { machine -> (Swift.Result<Answer, FluxSharedLogError>, Int) in
+        let (answer, turns) = change { machine in
             machine.bringLate()
             let turns = machine.random.happens(faults.delayed) ? machine.random.next(below: 50) : 0
             if machine.outage == 0, machine.random.happens(faults.outages) {
                 machine.outage = 1 + machine.random.next(below: 9)
             }
-            do throws(FluxSharedLogError) {
+            let answer = Swift.Result { () throws(FluxSharedLogError) in
                 try machine.requireUp()
                 let answer = try body(&machine, faults)
                 if machine.random.happens(faults.unanswered) { throw .unavailable("the answer was lost") }
-                return (.success(answer), turns)
-            } catch {
-                return (.failure(error), turns)
+                return answer
             }
+            return (answer, turns)
         }
         for _ in 0..<turns { await _Concurrency.Task.yield() }
         return try answer.get()
