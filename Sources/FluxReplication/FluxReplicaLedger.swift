@@ -32,30 +32,26 @@ nonisolated struct FluxReplicaLedger: Equatable {
         }
 
         @discardableResult private mutating func decide(_ number: UInt64) -> Bool {
-            let place = place(of: number)
-            if number < floor || has(number, at: place) { return false }
+            let (place, isThere) = place(of: number)
+            if number < floor || isThere { return false }
             decided.insert(number, at: place)
             return true
         }
 
         private mutating func raise(_ newFloor: UInt64) {
             floor = newFloor
-            decided.removeFirst(place(of: newFloor))
-        }
-
-        fileprivate func has(_ number: UInt64, at place: Int) -> Bool {
-            place < decided.count && decided[place] == number
+            decided.removeFirst(place(of: newFloor).index)
         }
 
         /// Returns the index of a number, or the one at which to insert it; for most numbers that is the end.
-        fileprivate func place(of number: UInt64) -> Int {
+        fileprivate func place(of number: UInt64) -> (index: Int, isThere: Bool) {
             var (low, high) = (0, decided.count)
-            if let last = decided.last, last < number { return high }
+            if let last = decided.last, last < number { return (high, false) }
             while low < high {
                 let middle = (low + high) / 2
                 if decided[middle] < number { low = middle + 1 } else { high = middle }
             }
-            return low
+            return (low, low < decided.count && decided[low] == number)
         }
     }
 
@@ -84,7 +80,7 @@ nonisolated struct FluxReplicaLedger: Equatable {
     /// With nil it will not be applied from now on.
     func hasApplied(_ number: UInt64, of writer: UInt64, base: UInt64) -> Bool? {
         let writer = writers[writer] ?? Writer()
-        if writer.has(number, at: writer.place(of: number)) { return true }
+        if writer.place(of: number).isThere { return true }
         return base < oldest || number < writer.floor ? nil : false
     }
 
