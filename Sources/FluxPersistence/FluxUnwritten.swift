@@ -20,16 +20,10 @@ nonisolated struct FluxUnwritten: Sendable {
 
     /// A load or a write of a store, for as long as the user's code runs for it.
     final class Scope: Sendable {
-        let rank: Rank
-        /// The flag of the load; nil for a write.
-        let flag: FluxCancellationFlag?
-        private let hasEnded = FluxLock(false)
+        /// The store, and the flag of the load or nil for a write; nil once it is over.
+        let running: FluxLock<(rank: Rank, flag: FluxCancellationFlag?)?>
 
-        init(_ rank: Rank, _ flag: FluxCancellationFlag?) { (self.rank, self.flag) = (rank, flag) }
-
-        var isOver: Bool { hasEnded.withLock { $0 } }
-
-        func end() { hasEnded.withLock { $0 = true } }
+        init(_ rank: Rank, _ flag: FluxCancellationFlag?) { running = FluxLock((rank, flag)) }
     }
 
     /// A store that writes, or will.
@@ -43,7 +37,7 @@ nonisolated struct FluxUnwritten: Sendable {
     /// The load or write that the task runs for; a task created with `Task { … }` inherits it permanently.
     @TaskLocal static var scope: Scope?
     /// The load or write that the task runs for, unless that is over.
-    static var running: Scope? { scope.flatMap { $0.isOver ? nil : $0 } }
+    static var running: (rank: Rank, flag: FluxCancellationFlag?)? { scope?.running.withLock { $0 } }
     /// The store whose load or write the task runs for; empty: none.
     static var rank: Rank { running?.rank ?? [] }
 
@@ -92,7 +86,7 @@ nonisolated struct FluxUnwritten: Sendable {
         _ store: Rank, as flag: FluxCancellationFlag? = nil, _ body: () async throws -> Result
     ) async rethrows -> Result {
         let scope = Scope(store, flag)
-        defer { scope.end() }
+        defer { scope.running.withLock { $0 = nil } }
         return try await $scope.withValue(scope) { try await body() }
     }
 
