@@ -188,10 +188,12 @@ nonisolated final class FluxStorageCoordinator<State: FluxState>: FluxStoreObser
     /// Runs a closure in a task of its own; a load from the same place waits for pending writes meanwhile.
     private func work(_ body: @escaping @Sendable () async -> Void) {
         let place = storage.place
-        let id = place.map { FluxUnwritten.enter(storage.rank, at: $0) { await self.flush() } }
+        let id = place.map { place in
+            FluxUnwritten.shared.withLock { $0.add(storage.rank, at: place) { await self.flush() } }
+        }
         _Concurrency.Task.detached {
             await body()
-            if let id, let place { FluxUnwritten.leave(id, at: place) }
+            if let id, let place { _ = FluxUnwritten.shared.withLock { $0.remove(id, at: place) } }
         }
     }
 

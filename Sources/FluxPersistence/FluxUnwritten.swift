@@ -50,9 +50,10 @@ nonisolated struct FluxUnwritten: Sendable {
         return last
     }
 
-    mutating func add(_ entry: Entry, at place: String) -> UInt64 {
+    /// Adds a store that writes to a place, and returns the number to remove it by.
+    mutating func add(_ store: Rank, at place: String, flush: @escaping @Sendable () async -> Void) -> UInt64 {
         let id = nextNumber()
-        entries[place, default: [:]][id] = entry
+        entries[place, default: [:]][id] = Entry(store: store, flush: flush)
         return id
     }
 
@@ -73,13 +74,6 @@ nonisolated struct FluxUnwritten: Sendable {
     }
 
     // MARK: - For the whole process
-
-    /// Registers a store that writes to a place, and returns the number to remove it by.
-    static func enter(_ store: Rank, at place: String, flush: @escaping @Sendable () async -> Void) -> UInt64 {
-        shared.withLock { $0.add(Entry(store: store, flush: flush), at: place) }
-    }
-
-    static func leave(_ id: UInt64, at place: String) { _ = shared.withLock { $0.remove(id, at: place) } }
 
     /// Runs the user's code for a store.
     static func run<Result>(
