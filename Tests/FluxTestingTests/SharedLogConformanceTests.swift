@@ -11,6 +11,12 @@ import Testing
         try await FluxConformance.sharedLog { log }
     }
 
+    @Test("A log may report as trimmed all positions before the first entry that is left")
+    func gaps() async throws {
+        let log = FluxTestLog()
+        try await FluxConformance.sharedLog { Sparse(log: log) }
+    }
+
     @MainActor @Test("A test on the main actor can check a log")
     func onTheMainActor() async throws {
         let log = FluxTestLog()
@@ -69,13 +75,46 @@ import Testing
             text.hasPrefix("the number of bytes at ") && text.hasSuffix(" is 65000, but should be 100000"), "\(text)")
     }
 
+    /// A log whose positions are those of another, doubled.
+    struct Sparse: FluxSharedLog {
+        let log: FluxTestLog
+
+        func append(_ entry: [UInt8], key: String) async throws(FluxSharedLogError) -> UInt64 {
+            try await log.append(entry, key: key) * 2
+        }
+
+        func read(after position: UInt64, _ receive: ([FluxSharedEntry<[UInt8]>]) async throws -> Void) async throws {
+            do {
+                try await log.read(after: position / 2) { entries in
+                    try await receive(entries.map { FluxSharedEntry(position: $0.position * 2, entry: $0.entry) })
+                }
+            } catch FluxSharedLogError.trimmed(let through) {
+                throw FluxSharedLogError.trimmed(through: log.entries.first.map { $0.position * 2 - 1 } ?? through * 2)
+            }
+        }
+
+        func end() async throws(FluxSharedLogError) -> UInt64 { try await log.end() * 2 }
+
+        func snapshot() async throws(FluxSharedLogError) -> FluxSharedSnapshot<[UInt8]>? {
+            try await log.snapshot().map { FluxSharedSnapshot(position: $0.position * 2, state: $0.state) }
+        }
+
+        func save(_ snapshot: FluxSharedSnapshot<[UInt8]>) async throws(FluxSharedLogError) {
+            try await log.save(FluxSharedSnapshot(position: snapshot.position / 2, state: snapshot.state))
+        }
+
+        func trim(through position: UInt64) async throws(FluxSharedLogError) {
+            try await log.trim(through: position / 2)
+        }
+    }
+
     /// A log with one thing wrong, or none; a reading that is cancelled throws.
     final class WrongSharedLog: FluxSharedLog {
         enum Fault: CaseIterable {
             case oldEnd, swapped, missing, repeated, notLive, onlyOldOnes, samePosition, startsOver, cancelledThrows,
                 swallowsErrors, endsReading
             case olderSnapshot, sameSnapshot, noSnapshot, silentTrim, trimsMore, forgetsEnd
-            case lowersTrim, trimsSnapshot, shortKeys, contentForKey, firstTwice, emptyBatch
+            case lowersTrim, reportsTooMuch, trimsSnapshot, shortKeys, contentForKey, firstTwice, emptyBatch
             case savesByOwn, forgetsEndAtFirst, refusesCancelled, shortBytes, overtaken, firstPage, savesLate
             case silentIfEmpty, knowsNoOldEntries, knowsNoOldSnapshot, knowsNoOldTrim
             case emptyMissesFirst, emptyEnds, emptyIsTrimmed, snapshotInTwo
@@ -132,6 +171,8 @@ import Testing
             } catch FluxSharedLogError.trimmed(let through) where isSilent(position) || fault == .overtaken && !isFirst
             {
                 try await base.read(after: through, receive)
+            } catch FluxSharedLogError.trimmed(let through) where fault == .reportsTooMuch {
+                throw FluxSharedLogError.trimmed(through: base.entries.first?.position ?? through + 1)
             } catch  where fault == .swallowsErrors {}
             if fault == nil { throw FluxSharedLogError.unavailable("the task was cancelled") }
             if fault == .cancelledThrows { throw CancellationError() }
