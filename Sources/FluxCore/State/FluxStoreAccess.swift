@@ -117,17 +117,14 @@ nonisolated public struct FluxStoreAccess<State: FluxState>: ~Copyable {
     public mutating func observe<Observer: FluxStoreObserver<State>>(_ observer: Observer, settlesFirst: Bool = false) {
         // Nothing would remove it any more.
         if mailboxes.isEnded { return letGo(of: observer) }
-        let observing = makeObserving()
-        observing.observers.append(FluxObserverEntry(observer, settlesFirst: settlesFirst))
-        observing.ids.append(ObjectIdentifier(observer))
+        makeObserving().observers.append(FluxObserverEntry(observer, settlesFirst: settlesFirst))
     }
 
     /// Removes an observer, which is notified of no further change.
     ///
     /// - Parameter observer: The observer.
     @inlinable public mutating func remove(_ observer: AnyObject) {
-        while let observing, let index = observing.ids.firstIndex(of: ObjectIdentifier(observer)) {
-            observing.ids.remove(at: index)
+        while let observing, let index = observing.observers.firstIndex(where: { $0.observer === observer }) {
             letGo(of: observing.observers.remove(at: index))
         }
     }

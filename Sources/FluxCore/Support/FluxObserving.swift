@@ -3,8 +3,6 @@
 /// Unchecked exclusivity is safe: no other code is called during an access, so no two accesses overlap.
 @usableFromInline nonisolated final class FluxObserving<State: FluxState> {
     @exclusivity(unchecked) @usableFromInline var observers: ContiguousArray<FluxObserverEntry<State>> = []
-    /// The identities of the observers, in the same order: finding one among thousands takes a hundredth of the time.
-    @exclusivity(unchecked) @usableFromInline var ids: ContiguousArray<ObjectIdentifier> = []
     /// Decides on each change, and may hold it back; nil if nothing holds changes back.
     @exclusivity(unchecked) @usableFromInline var gate: (@Sendable (FluxChange<State>) -> Bool)?
     /// How many revisions were skipped: the mailboxes number their states without a gap.
