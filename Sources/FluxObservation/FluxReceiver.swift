@@ -20,8 +20,8 @@ nonisolated protocol FluxObservableSource<State>: FluxSource {
     /// Returns a closure that reads a part of the state atomically; it keeps the state alive, but not the source.
     func reader<Value>(of select: @escaping @Sendable (State) -> Value) -> @Sendable () -> Value
 
-    /// A new reader of the newest state, which keeps the state alive but not the source; that of a view keeps its
-    /// sources.
+    /// Creates readers of the newest state, which keep the state alive but not the source;
+    /// those of a view keep its sources.
     var newest: FluxNewest<State> { get }
 
     /// The sources of a view; nil for a store.
@@ -41,11 +41,13 @@ nonisolated extension FluxStore: FluxObservableSource {
     }
 
     @inlinable var newest: FluxNewest<State> {
-        FluxNewest { [handle] revision in
-            handle.withAccess { access in
-                if access.revision == revision { return nil }
-                revision = access.revision
-                return access.state
+        FluxNewest { [handle] in
+            FluxNewest.Reader { revision in
+                handle.withAccess { access in
+                    if access.revision == revision { return nil }
+                    revision = access.revision
+                    return access.state
+                }
             }
         }
     }
@@ -88,10 +90,13 @@ nonisolated extension FluxView: FluxObservableSource {
     }
 
     @inlinable var newest: FluxNewest<State> {
-        let (inner, distinct) = (core.inner.newest, core.distinct)
-        return FluxNewest { [core] revision in
-            core.upToDate()
-            return inner.after(&revision).flatMap { distinct.isChange(to: $0) ? $0.value : nil }
+        let newest = core.inner.newest
+        return FluxNewest { [core] in
+            let (inner, distinct) = (newest.reader(), core.distinct)
+            return FluxNewest.Reader { revision in
+                core.upToDate()
+                return inner.after(&revision).flatMap { distinct.isChange(to: $0) ? $0.value : nil }
+            }
         }
     }
 

@@ -83,7 +83,7 @@ nonisolated final class FluxStatesFeed<Element: Sendable>: Sendable {
     /// Holds the waiting elements; nil if the iterator reads the newest state from the source.
     let channel: FluxChannel<Element>?
     /// Signals that the source has a newer state to read; a slow iterator therefore keeps no state.
-    @usableFromInline let signal: (due: FluxSignal, newest: FluxNewest<Element>)?
+    @usableFromInline let signal: (due: FluxSignal, newest: FluxNewest<Element>.Reader)?
     private let subscription: FluxSubscription
     /// Leaves out an element that counts as equal to the last one, with no lock held, because comparing
     /// is user code; nil yields all.
@@ -92,7 +92,7 @@ nonisolated final class FluxStatesFeed<Element: Sendable>: Sendable {
     private let source: any Sendable
 
     init(
-        channel: FluxChannel<Element>? = nil, signal: (due: FluxSignal, newest: FluxNewest<Element>)? = nil,
+        channel: FluxChannel<Element>? = nil, signal: (due: FluxSignal, newest: FluxNewest<Element>.Reader)? = nil,
         subscription: FluxSubscription, distinct: FluxDistinct<Element>? = nil, source: any Sendable
     ) {
         (self.channel, self.signal, self.subscription) = (channel, signal, subscription)
@@ -103,13 +103,20 @@ nonisolated final class FluxStatesFeed<Element: Sendable>: Sendable {
 @available(*, unavailable)
 nonisolated extension FluxStates.Iterator: Sendable {}
 
-/// Reads the newest state of a source for one iterator.
+/// Creates the readers of the newest state of a source, one for each iterator.
 @usableFromInline
 nonisolated struct FluxNewest<State: Sendable>: Sendable {
-    /// Returns the newest state unless it has the given revision; updates that revision.
-    @usableFromInline let after: @Sendable (inout UInt64?) -> State?
+    /// Reads the newest state unless it has the given revision; updates that revision.
+    @usableFromInline
+    struct Reader: Sendable {
+        @usableFromInline let after: @Sendable (inout UInt64?) -> State?
 
-    @usableFromInline init(after: @escaping @Sendable (inout UInt64?) -> State?) { self.after = after }
+        @usableFromInline init(after: @escaping @Sendable (inout UInt64?) -> State?) { self.after = after }
+    }
+
+    @usableFromInline let reader: @Sendable () -> Reader
+
+    @usableFromInline init(reader: @escaping @Sendable () -> Reader) { self.reader = reader }
 }
 
 nonisolated extension FluxSource {
@@ -130,9 +137,8 @@ nonisolated extension FluxSource {
     {
         // A generic function over the source's own type, as in `connect`: reading the newest
         // state takes a third of the time.
-        func newest<Own: FluxObservableSource>(_ source: Own) -> (@Sendable () -> FluxNewest<State>)? {
-            let newest: @Sendable () -> FluxNewest<Own.State> = { source.newest }
-            return newest as? @Sendable () -> FluxNewest<State>
+        func newest<Own: FluxObservableSource>(_ source: Own) -> FluxNewest<State>? {
+            source.newest as? FluxNewest<State>
         }
         if delivery == .latest, let source = self as? any FluxObservableSource, let newest = newest(source) {
             return states(of: source, reading: newest, startingWithCurrent)
@@ -142,15 +148,14 @@ nonisolated extension FluxSource {
 
     @usableFromInline
     func states(
-        of source: any FluxObservableSource, reading newest: @escaping @Sendable () -> FluxNewest<State>,
-        _ startingWithCurrent: Bool
+        of source: any FluxObservableSource, reading newest: FluxNewest<State>, _ startingWithCurrent: Bool
     ) -> FluxStates<State, Never> {
         FluxStates {
             let signal = FluxSignal()
             // No end is signalled, because the iterator keeps its source alive.
             let token = source.signal(startingWithCurrent: startingWithCurrent) { signal.tell() }
             return FluxStates<State, Never>.Iterator(
-                FluxStatesFeed(signal: (signal, newest()), subscription: token, source: self))
+                FluxStatesFeed(signal: (signal, newest.reader()), subscription: token, source: self))
         }
     }
 
