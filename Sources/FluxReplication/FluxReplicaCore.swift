@@ -268,30 +268,34 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
     }
 
     private func follow(_ effects: FluxReplicaEffects) {
-        // Before any caller resumes: its next dispatch then carries the checksum, and `close()` finds the running save.
-        if effects.isCheckDue || effects.saves != nil { encode(effects) }
         if effects.tellsStatus { tellStatus() }
         for latch in effects.opens { latch.open() }
         if effects.probes { start(.probing) { await $0.probe() } }
-        if let objection = effects.objection { start(.asking(objection.number)) { await $0.append(objection) } }
+    }
+
+    private func follow(_ step: FluxReplicaStep) {
+        // Before any caller resumes: its next dispatch then carries the checksum, and `close()` finds the running save.
+        if step.isCheckDue || step.saves != nil { encode(step) }
+        follow(step.effects)
+        if let objection = step.objection { start(.asking(objection.number)) { await $0.append(objection) } }
     }
 
     /// Computes a checksum of the state, and saves a snapshot of it, if they are due.
-    private func encode(_ effects: FluxReplicaEffects) {
+    private func encode(_ step: FluxReplicaStep) {
         // Only the reading task, which calls this, changes these two.
         let (state, ledger) = (store.state, machine.withLock { $0.ledger })
-        let trim = effects.saves.flatMap { trim in perform { $0.beginSaving(&$1) } ? trim : nil }
-        if !effects.isCheckDue && trim == nil { return }
+        let trim = step.saves.flatMap { trim in perform { $0.beginSaving(&$1) } ? trim : nil }
+        if !step.isCheckDue && trim == nil { return }
         do {
             let content = FluxReplicaContent(version: coding.version, bytes: try coding.encodeState(state))
             let bytes = FluxReplicaImage(ledger: ledger, state: content).bytes
             // The checksum that the bytes end with already is left out: it would cancel a part of this one.
-            if effects.isCheckDue { perform { $0.checked(FluxReplicaBytes.checksum(bytes.dropLast(8)), &$1) } }
+            if step.isCheckDue { perform { $0.checked(FluxReplicaBytes.checksum(bytes.dropLast(8)), &$1) } }
             guard let trim else { return }
             start(.saving) { await $0.save(FluxSharedSnapshot(position: ledger.position, state: bytes), trim) }
         } catch {
             let failure = "the state cannot be encoded: \(error)"
-            if effects.isCheckDue { perform { $0.notChecked(failure, &$1) } }
+            if step.isCheckDue { perform { $0.notChecked(failure, &$1) } }
             if trim != nil { perform { $0.saved(failure, &$1) } }
         }
     }

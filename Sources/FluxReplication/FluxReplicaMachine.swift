@@ -208,55 +208,55 @@ nonisolated struct FluxReplicaMachine {
     }
 
     /// Handles the next entry; returns nil if the reading has to end.
-    mutating func receive(_ position: UInt64, _ envelope: FluxReplicaEnvelope) -> FluxReplicaEffects? {
+    mutating func receive(_ position: UInt64, _ envelope: FluxReplicaEnvelope) -> FluxReplicaStep? {
         guard isLoaded, !isOver else { return nil }
-        var effects = FluxReplicaEffects()
+        var step = FluxReplicaStep()
         // A log that is read again may repeat entries.
-        if position <= ledger.position { return effects }
+        if position <= ledger.position { return step }
         if let check = envelope.check, let own = differing(check) {
-            diverge(FluxReplicaDivergence(position: position, count: check.count, own: own, other: check.sum), &effects)
-            return effects
+            diverge(FluxReplicaDivergence(position: position, count: check.count, own: own, other: check.sum), &step)
+            return step
         }
         let isNew = ledger.admit(position, envelope)
-        effects.applies = isNew && envelope.action != nil
+        step.applies = isNew && envelope.action != nil
         if envelope.writer == writer {
             give(
-                envelope.number, isNew ? .success(position) : .failure(.notApplied("it came too late")), &effects)
+                envelope.number, isNew ? .success(position) : .failure(.notApplied("it came too late")), &step.effects)
             // After the answer, because a wait that has one no longer shows that the log is silent.
-            heard(of: position, &effects)
+            heard(of: position, &step.effects)
         }
-        reached(&effects)
-        catchUp(&effects)
+        reached(&step.effects)
+        catchUp(&step)
         // Only for an action: otherwise each objection would bring a new checksum, and other nodes would forget the one
         // that the next objection is about.
-        effects.isCheckDue = envelope.action != nil && ledger.count.isMultiple(of: checkEvery)
+        step.isCheckDue = envelope.action != nil && ledger.count.isMultiple(of: checkEvery)
         if ledger.count.isMultiple(of: snapshotEvery) {
             // Only the node that has written the entry saves the snapshot: not one that has taken over its writer.
-            if envelope.writer == writer && envelope.number >= first { effects.saves = lastDue }
+            if envelope.writer == writer && envelope.number >= first { step.saves = lastDue }
             lastDue = position
         }
-        return effects
+        return step
     }
 
     /// Continues from a snapshot or from the initial state; returns nil if the replica has stopped or was closed.
-    mutating func loaded(_ ledger: FluxReplicaLedger) -> FluxReplicaEffects? {
+    mutating func loaded(_ ledger: FluxReplicaLedger) -> FluxReplicaStep? {
         if isOver { return nil }
-        var effects = FluxReplicaEffects()
+        var step = FluxReplicaStep()
         (self.ledger, isLoaded, checks, lastDue) = (ledger, true, [], ledger.position)
-        effects.tellsStatus = true
+        step.effects.tellsStatus = true
         // A node that starts over from a snapshot at a check needs this checksum to find out which node was right.
-        effects.isCheckDue = ledger.count > 0 && ledger.count.isMultiple(of: checkEvery)
+        step.isCheckDue = ledger.count > 0 && ledger.count.isMultiple(of: checkEvery)
         for number in waits.keys.sorted() where isUnderWay(number) {
             switch ledger.hasApplied(number, of: writer, base: waits[number]!.base) {
-            case true?: give(number, .success(ledger.position), &effects)
+            case true?: give(number, .success(ledger.position), &step.effects)
             case false?: break
-            case nil: give(number, .failure(.unconfirmed("a snapshot replaced the entries")), &effects)
+            case nil: give(number, .failure(.unconfirmed("a snapshot replaced the entries")), &step.effects)
             }
         }
-        read(upTo: ledger.position, &effects)
-        reached(&effects)
-        catchUp(&effects)
-        return effects
+        read(upTo: ledger.position, &step.effects)
+        reached(&step.effects)
+        catchUp(&step)
+        return step
     }
 
     /// Ends the waits for positions that are reached.
@@ -308,23 +308,23 @@ nonisolated struct FluxReplicaMachine {
     }
 
     /// Makes this node start over, since the snapshot and the entries after it define the correct state.
-    private mutating func diverge(_ divergence: FluxReplicaDivergence, _ effects: inout FluxReplicaEffects) {
+    private mutating func diverge(_ divergence: FluxReplicaDivergence, _ step: inout FluxReplicaStep) {
         (refusal, isLoaded, settled) = (.diverged(divergence), false, divergence.count)
-        effects.diverges = divergence
-        effects.tellsStatus = true
-        for (id, wait) in waits where wait.kind == .read { give(id, .failure(.diverged(divergence)), &effects) }
+        step.diverges = divergence
+        step.effects.tellsStatus = true
+        for (id, wait) in waits where wait.kind == .read { give(id, .failure(.diverged(divergence)), &step.effects) }
     }
 
     /// Makes a diverged node serve again, once it has read the entry that showed the divergence.
-    private mutating func catchUp(_ effects: inout FluxReplicaEffects) {
+    private mutating func catchUp(_ step: inout FluxReplicaStep) {
         guard case .diverged(let divergence)? = refusal, ledger.position >= divergence.position else { return }
         refusal = nil
-        effects.tellsStatus = true
+        step.effects.tellsStatus = true
         // If the log has led to the same checksum again, the other node is wrong. It cannot notice that unless another
         // node appends an entry with a checksum, so this node does.
         if let again = checks.first(where: { $0.count == divergence.count }), again.sum != divergence.other {
-            effects.objection = FluxReplicaEnvelope(writer: writer, number: next, floor: floor, base: ledger.count)
-            effects.objection?.check = again
+            step.objection = FluxReplicaEnvelope(writer: writer, number: next, floor: floor, base: ledger.count)
+            step.objection?.check = again
             next += 1
         }
     }
@@ -420,7 +420,7 @@ nonisolated struct FluxReplicaMachine {
     }
 }
 
-/// The work to do once the lock is free: a few inputs lead to some of it, and an entry or a snapshot to any of it.
+/// The work to do once the lock is free.
 nonisolated struct FluxReplicaEffects {
     /// The latches of the waits that have their answer.
     var opens: [FluxLatch] = []
@@ -428,6 +428,10 @@ nonisolated struct FluxReplicaEffects {
     var tellsStatus = false
     /// Whether to begin probing the log, until it answers and is read.
     var probes = false
+}
+
+/// The consequences of an entry or of a snapshot.
+nonisolated struct FluxReplicaStep {
     /// Whether the action of the entry is applied.
     var applies = false
     /// Set if the state differs from another node's: the entry is not applied yet, and a snapshot is loaded first.
@@ -437,4 +441,5 @@ nonisolated struct FluxReplicaEffects {
     var saves: UInt64?
     /// An entry to append, from which another node can see that it is wrong.
     var objection: FluxReplicaEnvelope?
+    var effects = FluxReplicaEffects()
 }

@@ -42,7 +42,7 @@ import Testing
         return effects
     }
 
-    @discardableResult func receive(_ position: UInt64, _ envelope: FluxReplicaEnvelope) throws -> FluxReplicaEffects {
+    @discardableResult func receive(_ position: UInt64, _ envelope: FluxReplicaEnvelope) throws -> FluxReplicaStep {
         let step = machine.it.receive(position, envelope)
         return try #require(step)
     }
@@ -67,7 +67,7 @@ import Testing
         return (machine.it.beginSaving(&effects), effects.tellsStatus)
     }
 
-    func loaded(_ ledger: FluxReplicaLedger) -> FluxReplicaEffects? { machine.it.loaded(ledger) }
+    func loaded(_ ledger: FluxReplicaLedger) -> FluxReplicaStep? { machine.it.loaded(ledger) }
 
     func readingIsTrimmed(through position: UInt64) {
         machine.it.readingBegins()
@@ -82,7 +82,7 @@ import Testing
         #expect(!answer.again && answer.effects.opens.isEmpty)
         #expect(machine.it.answer(of: 1) == nil && machine.it.lag == 20)
         let step = try receive(20, envelope)
-        #expect(step.applies && step.opens.count == 1 && machine.it.lag == 0)
+        #expect(step.applies && step.effects.opens.count == 1 && machine.it.lag == 0)
         #expect(machine.it.finish(1) == .success(20))
         // A second copy changes nothing.
         #expect(try !receive(30, envelope).applies)
@@ -141,7 +141,7 @@ import Testing
         _ = machine.it.loaded(FluxReplicaLedger(window: 2, spread: 10))
         let envelope = try dispatched()
         for number in UInt64(1)...2 { try receive(number, other(number)) }
-        #expect(try receive(3, envelope).opens.count == 1)
+        #expect(try receive(3, envelope).effects.opens.count == 1)
         #expect(machine.it.finish(1) == .failure(.notApplied("it came too late")))
     }
 
@@ -151,8 +151,8 @@ import Testing
         _ = try machine.it.read().get()
         try receive(10, other(1))
         #expect(answered(1, .success(20)).effects.opens.isEmpty)
-        #expect(try receive(15, other(2)).opens.isEmpty)
-        #expect(try receive(25, other(3)).opens.count == 1)
+        #expect(try receive(15, other(2)).effects.opens.isEmpty)
+        #expect(try receive(25, other(3)).effects.opens.count == 1)
         #expect(machine.it.finish(1) == .success(25))
 
         _ = try machine.it.read().get()
@@ -167,7 +167,7 @@ import Testing
         #expect(machine.it.answer(of: 1) == nil && machine.it.status.condition == .loading)
         var ledger = FluxReplicaLedger()
         ledger.position = 7
-        #expect(loaded(ledger)?.opens.count == 1)
+        #expect(loaded(ledger)?.effects.opens.count == 1)
         #expect(machine.it.finish(1) == .success(7) && machine.it.status.condition == .following)
     }
 
@@ -203,7 +203,7 @@ import Testing
         _ = try machine.it.read().get()
         answered(1, .success(20))
         #expect(machine.it.finish(1) == .failure(.cancelled))
-        #expect(try receive(25, other(1)).opens.isEmpty)
+        #expect(try receive(25, other(1)).effects.opens.isEmpty)
     }
 
     // MARK: - Entries from the log
@@ -220,7 +220,7 @@ import Testing
         // The first is too far behind to be remembered; the last has not arrived yet.
         for (position, entry) in zip(UInt64(1)..., entries.prefix(5)) { _ = ledger.admit(position, entry) }
         let step = try #require(loaded(ledger))
-        #expect(step.opens.count == 5)
+        #expect(step.effects.opens.count == 5)
         #expect(machine.it.finish(1) == .failure(.unconfirmed("a snapshot replaced the entries")))
         #expect(machine.it.finish(5) == .success(5))
         #expect(machine.it.answer(of: 6) == nil)
@@ -291,7 +291,7 @@ import Testing
         _ = try dispatched()
         let step = try receive(4, other(4, check: FluxReplicaCheck(count: 3, version: 1, sum: 5)))
         let divergence = FluxReplicaDivergence(position: 4, count: 3, own: 77, other: 5)
-        #expect(step.diverges == divergence && !step.applies && step.opens.count == 1)
+        #expect(step.diverges == divergence && !step.applies && step.effects.opens.count == 1)
         #expect(machine.it.receive(5, other(5)) == nil, "a log that goes on all the same")
         #expect(machine.it.finish(1) == .failure(.diverged(divergence)) && machine.it.answer(of: 2) == nil)
         #expect(
@@ -375,7 +375,7 @@ import Testing
         answered(1, .failure(.unavailable("no answer in time")))
         effects { $0.read(upTo: 1, &$1) }
         #expect(machine.it.status.condition == .unavailable("no answer in time"))
-        #expect(try receive(1, envelope).tellsStatus)
+        #expect(try receive(1, envelope).effects.tellsStatus)
         #expect(machine.it.status.condition == .following)
         _ = machine.it.finish(1)
         #expect(probed(.success(1)))

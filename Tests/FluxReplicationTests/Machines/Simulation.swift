@@ -267,8 +267,8 @@ struct Simulation {
         }
     }
 
-    private mutating func follow(_ node: Int, _ step: FluxReplicaEffects) throws {
-        try answer(node, step)
+    private mutating func follow(_ node: Int, _ step: FluxReplicaStep) throws {
+        try answer(node, step.effects)
         if let objection = step.objection {
             messages.append(.append(node: node, objection, isAgain: true))
             note("objected")
