@@ -87,7 +87,8 @@
         }
 
         func cancel() {
-            // Without a downstream, nothing else matters. Released outside the lock, because this may run code of others.
+            // Without a downstream, nothing else matters. Released outside the lock, because this may run code of
+            // others.
             _ = account.withLock { Swift.exchange(&$0, with: Account()) }
         }
 

@@ -235,7 +235,7 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling,
             machine.isEnded = true
             if machine.waiting.count == 0 { machine.handler = nil }
             // Opened now: no task may wait for a queue that may never run.
-            let isOver = machine.waiting.count == 0 && machine.phase != .draining
+            let isOver = machine.waiting.count == 0 && machine.phase != .draining && !machine.waiters.isEmpty
             return (old, isOver ? machine.takeWaiters(upTo: machine.last) : [])
         }
         // A token that is released while a lock is held ends its delivery there.

@@ -264,9 +264,11 @@ nonisolated final class FluxFlag: Sendable {
 /// Once the store has ended, the token keeps neither state nor handler alive.
 @usableFromInline
 nonisolated final class FluxFeed: Sendable {
-    private let stop = FluxLock<FluxRegistration?>(nil)
+    private let stop: FluxLock<FluxRegistration?>
 
-    @usableFromInline init(_ body: (@Sendable () -> Void)? = nil) { stops(body) }
+    @usableFromInline init(_ body: (@Sendable () -> Void)? = nil) {
+        stop = FluxLock(body.map { FluxRegistration($0) })
+    }
 
     /// Sets the closure that stops the feed, which runs once; nil if there is nothing to stop.
     @usableFromInline func stops(_ body: (@Sendable () -> Void)?) {

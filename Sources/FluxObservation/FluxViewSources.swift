@@ -235,12 +235,17 @@ nonisolated final class FluxOnce<Value: Sendable>: Sendable {
 @usableFromInline
 nonisolated final class FluxFoundStores: Sendable {
     fileprivate static let key = FluxFoundStores()
-    private let all = FluxLock<[(places: [FluxPlace], named: @Sendable () -> [FluxStoreInfo])]>([])
+    private struct Found {
+        let places: [FluxPlace]
+        let named: @Sendable () -> [FluxStoreInfo]
+    }
+
+    private let all = FluxLock<[Found]>([])
 
     /// Adds stores as a source names them; the closure is kept until the dispatchers resume.
     @usableFromInline func add(_ named: @escaping @Sendable () -> [FluxStoreInfo]) {
         let places = named().map { FluxPlace($0) }
-        all.withLock { $0.append((places, named)) }
+        all.withLock { $0.append(Found(places: places, named: named)) }
     }
 
     /// The places of the stores before they were read.

@@ -80,7 +80,7 @@ nonisolated struct FluxUnwritten: Sendable {
         _ store: Rank, as flag: FluxCancellationFlag? = nil, _ body: () async throws -> Result
     ) async rethrows -> Result {
         let scope = Scope(store, flag)
-        defer { scope.running.withLock { $0 = nil } }
+        defer { _ = scope.running.withLock { Swift.exchange(&$0, with: nil) } }
         return try await $scope.withValue(scope) { try await body() }
     }
 

@@ -380,7 +380,7 @@ nonisolated final class FluxReplicaCore<State: FluxState>: Sendable {
 
     // MARK: - Time
 
-    /// Repeats an operation until it returns true, and pauses before each attempt that follows a failed one.
+    /// Repeats an operation, which has failed a number of times before, until it returns true; pauses after each failure.
     private func retry(after failed: Int = 0, _ isAll: () async -> Bool) async {
         var failed = failed
         repeat {

@@ -100,9 +100,9 @@ nonisolated struct FluxReplicaImage: Equatable {
     }
 }
 
-/// The error for bytes that no replica can have written, or whose content this program cannot decode.
+/// The error for bytes that this program cannot read: damaged, of another format, or with content it cannot decode.
 nonisolated struct FluxReplicaUnreadable: Swift.Error, Equatable, CustomStringConvertible {
-    /// The version of the content; nil if the bytes are too damaged to have one.
+    /// The version of the content; nil if it is not known.
     var version: Int?
     var description: String
 }

@@ -198,7 +198,7 @@ nonisolated struct FluxReplicaMachine {
 
     // MARK: - Entries and snapshots of the log
 
-    /// Records that the log is about to be read after the current position.
+    /// Records that the log is about to be read after the current position: only a reading may find it trimmed.
     mutating func readingBegins() { isReading = true }
 
     /// Records the position of the newest entry that was read.

@@ -18,7 +18,7 @@ import Synchronization
 ///
 /// `applying` and `applied` are visible to the client's module, which specialises them. Otherwise each action would
 /// cost five times as much. The observer is also what is settled, because creating an object for that costs as much as
-/// everything else. While it is taken, a new one is used.
+/// everything else. While it is taken by an action that has not been reported yet, a new one is used.
 @usableFromInline
 nonisolated final class FluxStoreInstrument<State: FluxState>: FluxStoreObserver, FluxEventInstrument, FluxSettling {
     @usableFromInline let instrumentation: any FluxInstrumentation
@@ -62,10 +62,10 @@ nonisolated final class FluxStoreInstrument<State: FluxState>: FluxStoreObserver
         let start = start.load(ordering: .relaxed)
         // Acquiring: the thread that settled it last has read the fields that are written here. Taking it needs only
         // the store's lock.
-        let teller = isTaken.load(ordering: .acquiring) ? FluxStoreInstrument(store, instrumentation) : self
-        teller.isTaken.store(true, ordering: .relaxed)
-        (teller.action, teller.revision, teller.duration) = (action, revision ?? 0, fluxNow() &- start)
-        return teller
+        let taken = isTaken.load(ordering: .acquiring) ? FluxStoreInstrument(store, instrumentation) : self
+        taken.isTaken.store(true, ordering: .relaxed)
+        (taken.action, taken.revision, taken.duration) = (action, revision ?? 0, fluxNow() &- start)
+        return taken
     }
 
     @usableFromInline func settle() {

@@ -113,8 +113,6 @@ nonisolated struct FluxRuleMachine {
 
     mutating func takeGone() -> [AnyHashable] { Swift.exchange(&gone, with: []) }
 
-    func isRunning(_ timer: Timer) -> Bool { groups[timer.rule][timer.key]?.deadline != nil }
-
     // MARK: - The walk of an event
 
     /// Advances an event through its rules until one ends or holds it, it has to wait for others, or it starts.
@@ -208,6 +206,8 @@ nonisolated struct FluxRuleMachine {
     }
 
     // MARK: - Timers
+
+    func isRunning(_ timer: Timer) -> Bool { groups[timer.rule][timer.key]?.deadline != nil }
 
     private mutating func sleep(_ timer: Timer, _ duration: Swift.Duration) {
         let deadline = now + Swift.min(duration, Self.longest)

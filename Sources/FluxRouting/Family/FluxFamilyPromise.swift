@@ -4,7 +4,7 @@
 
 /// The answer to one waiting caller; only the first answer counts, and a caller that gives up answers itself.
 nonisolated final class FluxFamilyPromise<Value: Sendable>: Sendable {
-    /// Open once there is an answer, or the waiting task is cancelled.
+    /// Open once there is an answer, the waiting task is cancelled, or a shutdown's time is up.
     let latch = FluxLatch()
     private let first = FluxLock<Swift.Result<Value, any Swift.Error>?>(nil)
 
