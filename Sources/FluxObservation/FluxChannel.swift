@@ -37,10 +37,13 @@ nonisolated struct FluxChannelMachine<Element: Sendable, Waiter> {
         case .failing(let room) where count >= room:
             drop(element)
             finish(FluxOverflow(limit: room))
-        default:
-            if case .newest(let room) = rule, count >= room { drop(waiting.popFirst()) }
-            if case .latest = rule, count > 0 { drop(waiting.popFirst()) }
+        case .latest where count > 0:
+            drop(waiting.popFirst())
             waiting.append(element)
+        case .newest(let room) where count >= room:
+            drop(waiting.popFirst())
+            waiting.append(element)
+        default: waiting.append(element)
         }
         return waiter != nil || !gone.isEmpty
     }

@@ -116,7 +116,9 @@ nonisolated final class FluxNames: FluxDispatcherObserver {
 
         /// Takes the name of a store away; returns false if it has none.
         @discardableResult mutating func free(_ store: FluxStoreInfo) -> Bool {
-            names.removeValue(forKey: store).map { holders[$0] = nil } != nil
+            guard let name = names.removeValue(forKey: store) else { return false }
+            holders[name] = nil
+            return true
         }
     }
 

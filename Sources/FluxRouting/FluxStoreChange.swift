@@ -41,9 +41,10 @@ nonisolated extension FluxNext {
     ) -> Int {
         // Nil once the changes are reported: those of a postponed action come too late.
         let changes = FluxLock<[(store: FluxStoreInfo, revision: UInt64, state: any FluxState)]?>([])
-        let announced = telling { store, revision, state in
+        let next = telling { store, revision, state in
             if let revision { changes.withLock { $0?.append((store, revision, state())) } }
-        }(action)
+        }
+        let announced = next(action)
         let told = changes.withLock { Swift.exchange(&$0, with: nil) } ?? []
         for change in told { body(change.store, change.revision, change.state) }
         return announced
