@@ -174,6 +174,21 @@ enum C1 {
                 scene.expect(seen.value ?? [], is: store.entries, "entries once detached, and at the end")
             }
         },
+        Scenario("c4-first-names", "Two threads give the first names, and a detached store loses its own") { scene in
+            let dispatcher = FluxDispatcher()
+            let (kept, gone) = (makeLog(nil), makeLog(nil))
+            scene.thread("names") { try? dispatcher.attach(kept, as: "kept") }
+            scene.thread("names and detaches") {
+                try? dispatcher.attach(gone, as: "gone")
+                dispatcher.detach(gone)
+            }
+            scene.finally {
+                dispatcher.dispatch(action: Log.Action.add(1), to: "kept")
+                scene.expect(kept.entries, is: [1], "found by its name")
+                let new = makeLog(nil)
+                do { try dispatcher.attach(new, as: "gone") } catch { scene.expect(false, "\(error)") }
+            }
+        },
         Scenario("c4-watched-stores", "An observer is notified of a store once, and of its attachment first") { scene in
             let dispatcher = FluxDispatcher()
             let (watch, store) = (StoreWatch(), makeLog(nil))
