@@ -32,8 +32,8 @@ import Dispatch
         let limit = isConflated && queue != nil ? 1 : FluxLimits.batchesInARow
         var batch = Batch()
         for turn in 0...limit {
-            let isDue = handle.lock.withLock { machine in
-                machine.mailboxes.step(id, &batch, isPause: turn == limit, current: isConflated ? machine.state : nil)
+            let isDue = handle.lock.withLock { access in
+                access.mailboxes.step(id, &batch, isPause: turn == limit, current: isConflated ? access.state : nil)
             }
             batch.retire()
             if !isDue { return }

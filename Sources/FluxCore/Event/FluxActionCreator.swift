@@ -34,8 +34,8 @@ nonisolated public final class FluxActionCreator<Converter: FluxActionConverter>
     ///   - schedulers: Decide when an event runs; an event passes them in this order.
     ///   - clock: Measures the duration of a shutdown.
     ///   - onFailure: Receives each error that ended a conversion, with its event.
-    ///   - observers: Returns the observers to notify of events, such as instrumentation; for a store,
-    ///     `{ store.handle.eventObservers }`. By default there are none.
+    ///   - observers: Returns the observers to notify of events, such as instrumentation: `{ dispatcher.interceptors }`
+    ///     for a dispatcher, `{ store.handle.eventObservers }` for a store. By default there are none.
     ///   - send: Sends an action to where it is applied, and returns once it has been applied (C2).
     @inlinable public init(
         dependency: Converter.Dependency,
@@ -58,7 +58,8 @@ nonisolated public final class FluxActionCreator<Converter: FluxActionConverter>
     ///
     /// - Parameters:
     ///   - dependency: What the converter needs from outside; every conversion receives it.
-    ///   - dispatcher: Where the actions go; kept alive by the creator and by its events in flight.
+    ///   - dispatcher: Where the actions go; kept alive by the creator and by its events in flight. Only the
+    ///     interceptors of a ``FluxDispatcher`` are notified of the events.
     ///   - schedulers: Decide when an event runs; an event passes them in this order.
     ///   - clock: Measures the duration of a shutdown.
     ///   - onFailure: Receives each error that ended a conversion, with its event.
@@ -99,7 +100,8 @@ nonisolated public final class FluxActionCreator<Converter: FluxActionConverter>
     /// Creates an action creator without a dependency, for a dispatcher or for a queue, log or network.
     ///
     /// - Parameters:
-    ///   - dispatcher: Where the actions go; kept alive by the creator and by its events in flight.
+    ///   - dispatcher: Where the actions go; kept alive by the creator and by its events in flight. Only the
+    ///     interceptors of a ``FluxDispatcher`` are notified of the events.
     ///   - schedulers: Decide when an event runs; an event passes them in this order.
     ///   - clock: Measures the duration of a shutdown.
     ///   - onFailure: Receives each error that ended a conversion, with its event.
@@ -131,7 +133,7 @@ nonisolated public final class FluxActionCreator<Converter: FluxActionConverter>
 
     // MARK: - Firing
 
-    /// Converts an event and dispatches its actions on another thread, unless the converter starts conversions at once.
+    /// Enqueues an event for conversion, unless its converter starts conversions at once.
     ///
     /// Inside `handle(action:)` it stops the program with a message (C6).
     ///
@@ -222,7 +224,9 @@ nonisolated public final class FluxActionCreator<Converter: FluxActionConverter>
     /// Its actions have been applied by then. A cancelled or dropped event has ended too. The call returns early when
     /// the task is cancelled. It keeps waiting if a converter never releases the handler, if an execution queue never
     /// runs, or if a conversion awaits this call itself.
-    public func flush() async { await account.flush() }
+    ///
+    /// - Complexity: O(*n*) for *n* events in flight.
+    public func flush() async { await account.flush(upTo: account.newest) }
 
     /// Waits as ``flush()`` does, but no longer than a duration.
     ///
@@ -232,13 +236,15 @@ nonisolated public final class FluxActionCreator<Converter: FluxActionConverter>
     /// - Parameter duration: The longest time to wait, by the creator's clock. A negative one stops the program.
     /// - Returns: Whether every event fired before the call has ended.
     public func flush(within duration: Swift.Duration) async -> Bool {
-        await fluxWithin(duration, on: account.clock) { [account] in await account.flush() }
+        await fluxWithin(duration, on: account.clock) { [account, newest = account.newest] in
+            await account.flush(upTo: newest)
+        }
     }
 
     /// Shuts the creator down: refuses new events, gives those in flight a limited time, and then cancels the rest.
     ///
     /// An event fired from now on is dropped. The call returns as soon as all events have ended, and at the deadline at
-    /// the latest. An event counts as unfinished if its action is being dispatched at the deadline, or its end or retry
+    /// the latest, once the cancellation handlers of the events have returned. An event counts as unfinished if its action is being dispatched at the deadline, or its end or retry
     /// is being reported; it ends after that. If the calling task is cancelled, the events in flight are cancelled at
     /// once.
     ///

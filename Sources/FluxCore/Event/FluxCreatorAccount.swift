@@ -83,9 +83,13 @@ nonisolated public struct FluxShutdown: Sendable, Equatable {
         for (_, task) in table.withLock({ $0.tasks.pairs() }).reversed() { task.end(.cancelled) }
     }
 
-    @discardableResult func flush() async -> Bool {
+    /// The task in flight that was fired last.
+    var newest: FluxTask? { table.withLock { $0.tasks.last } }
+
+    /// Waits for the end of all tasks up to one; returns false if the calling task was cancelled first.
+    @discardableResult func flush(upTo newest: FluxTask?) async -> Bool {
         // Most events end in the order fired. Then only the newest is waited for, as none of those before it is left.
-        guard let newest = table.withLock({ $0.tasks.last }) else { return true }
+        guard let newest else { return true }
         if await newest.waitForEnd() == nil { return false }
         for (_, task) in table.withLock({ $0.tasks.pairs(before: newest.id) }).reversed() {
             if await task.waitForEnd() == nil { return false }
@@ -95,7 +99,7 @@ nonisolated public struct FluxShutdown: Sendable, Equatable {
 
     func shutdown(within duration: Swift.Duration) async -> FluxShutdown {
         table.withLock { $0.isShutDown = true }
-        _ = await fluxWithin(duration, on: clock) { await self.flush() }
+        _ = await fluxWithin(duration, on: clock) { [newest] in await self.flush(upTo: newest) }
         cancelAll()
         return table.withLock { $0.counts }
     }

@@ -65,10 +65,10 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
         // A variable, and not part of the closure's result: a tuple with the generic result would take longer than
         // everything else here.
         var rest: (wakes: FluxWakes, gone: [Any]) = (.none, [])
-        let result = lock.withLock { machine in
+        let result = lock.withLock { access in
             thread.purely(self) {
-                defer { machine.takeRest(&rest) }
-                return body(&machine)
+                defer { access.takeRest(&rest) }
+                return body(&access)
             }
         }
         withExtendedLifetime(rest.gone) { rest.wakes.settle() }
@@ -90,8 +90,8 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
         _ handler: @escaping @Sendable (State) -> Void
     ) -> FluxSubscription {
         threads.requireImpure("subscribe")
-        let (member, due) = lock.withLock { machine in
-            machine.mailboxes.join(self, delivery, queue, startsWithCurrent ? machine.state : nil, handler)
+        let (member, due) = lock.withLock { access in
+            access.mailboxes.join(self, delivery, queue, startsWithCurrent ? access.state : nil, handler)
         }
         due?.settle()
         return FluxSubscription(member)
@@ -181,6 +181,8 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
     }
 
     /// The observers to notify of events whose actions go to the store.
+    ///
+    /// - Complexity: O(*o*) for *o* observers.
     @inlinable public var eventObservers: [any FluxEventObserver] {
         read { $0.observers }.compactMap { $0.settlesFirst ? nil : $0.observer }
     }
@@ -201,10 +203,10 @@ nonisolated public final class FluxStoreHandle<State: FluxState>: FluxStoreHandl
         var mailboxes = lock.withLock { $0.mailboxes.end() }
         mailboxes.updateEach { $0.close() }
         extras.features.close()
-        _ = lock.withLock { machine in
-            let gone = Swift.exchange(&machine.observing, with: nil)
+        _ = lock.withLock { access in
+            let gone = Swift.exchange(&access.observing, with: nil)
             // An observer that is still saving reads the revision.
-            if let gone, gone.skipped > 0 { machine.makeObserving().skipped = gone.skipped }
+            if let gone, gone.skipped > 0 { access.makeObserving().skipped = gone.skipped }
             return gone
         }
     }

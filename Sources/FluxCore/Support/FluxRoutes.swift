@@ -171,19 +171,19 @@ nonisolated extension FluxStoreHandle {
     /// Applies an action of the state's own type; returns the announced revision.
     @inlinable @inline(__always) func apply(
         _ action: State.Action, _ thread: UnsafeMutablePointer<FluxThread>, _ wakes: inout FluxWakes
-    ) -> UInt64? { lock.withLock { machine in thread.purely(self) { machine.apply(action, &wakes) } } }
+    ) -> UInt64? { lock.withLock { access in thread.purely(self) { access.apply(action, &wakes) } } }
 
     /// Accepts an action from a dispatcher; returns the announced revision, 0 if none.
     @inlinable func take(
         _ thread: UnsafeMutablePointer<FluxThread>, _ wakes: inout FluxWakes, _ witness: FluxDispatchWitness?,
         _ apply: (inout FluxStoreAccess<State>, inout FluxWakes) -> UInt64?
     ) -> UInt64 {
-        lock.withLock { machine in
+        lock.withLock { access in
             thread.purely(self) {
-                let stamp = machine.stamp
-                let revision = apply(&machine, &wakes)
+                let stamp = access.stamp
+                let revision = apply(&access, &wakes)
                 // A change that was held back is not reported.
-                if let witness, machine.stamp != stamp { witness(FluxStoreInfo(self), revision) { machine.state } }
+                if let witness, access.stamp != stamp { witness(FluxStoreInfo(self), revision) { access.state } }
                 return revision ?? 0
             }
         }

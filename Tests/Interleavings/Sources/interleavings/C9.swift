@@ -394,6 +394,19 @@ enum C9 {
             scene.thread("cancels") { waits() }
             scene.finally { gate.value = nil }
         },
+        Scenario("c9-flush-of-earlier", "A flush with a time limit waits for no event that is fired after it") {
+            scene in
+            let (store, gate, clock) = (makeLog(), Noted<FluxConversion<Held>?>(nil), NotingClock())
+            let creator = FluxActionCreator<Held>(dependency: gate, store: store, clock: clock)
+            // Creates the static values that an event needs.
+            creator.fire(.init()).cancel()
+            scene.task("flushes") { scene.expect(await creator.flush(within: .seconds(1)), "not flushed") }
+            scene.thread("fires") {
+                scene.point()
+                if clock.isAsleep.value { creator.fire(.init()) }
+            }
+            scene.finally { gate.value = nil }
+        },
         Scenario("c9-limit-is-free", "An event that waited for another one finds that one's place in a limit") {
             scene in
             let (store, limit) = (makeLog(), FluxLimit(1, waiting: 0))
@@ -454,6 +467,20 @@ private enum Held: FluxActionConverter {
         event: Event, dependency: Noted<FluxConversion<Held>?>, actionHandler: @escaping (Action) -> Void
     ) {}
     static func start(_ conversion: FluxConversion<Self>) { conversion.dependency.value = conversion }
+}
+
+/// A clock that stands still, and notes that a task sleeps.
+private struct NotingClock: Clock {
+    let clock = ScenarioClock(isStopped: true)
+    let isAsleep = Noted(false)
+
+    var now: ScenarioClock.Instant { clock.now }
+    var minimumResolution: Duration { clock.minimumResolution }
+
+    func sleep(until deadline: ScenarioClock.Instant, tolerance: Duration?) async throws {
+        isAsleep.value = true
+        try await clock.sleep(until: deadline, tolerance: tolerance)
+    }
 }
 
 /// Counts the events whose firing, but not whose end, has been reported.
