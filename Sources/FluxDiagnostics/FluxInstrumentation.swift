@@ -14,8 +14,9 @@
 /// ```
 ///
 /// On a dispatcher, it observes the events of the creators that dispatch there, the actions that are dispatched, and
-/// their results in each store. On a store, it observes the events of the creators that send there, and what that store
-/// applies, whatever the source. Without instrumentation there is no cost.
+/// their results in each store. On a store, it observes the events of the creators that send there, and the actions
+/// that the store applies, whatever the source, but no state that replaces another. Without instrumentation there is no
+/// cost.
 ///
 /// It is called on the thread that dispatches. If it blocks, it delays that thread, but no subscription (C8). Move long
 /// work to a queue.

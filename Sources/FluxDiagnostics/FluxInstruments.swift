@@ -24,12 +24,14 @@ nonisolated extension FluxDispatcher {
 }
 
 nonisolated extension FluxStore {
-    /// Adds instrumentation for what this store applies, whatever the source, and for events of creators that send
-    /// here.
+    /// Adds instrumentation for the actions that this store applies, whatever the source, and for events of creators
+    /// that send here.
+    ///
+    /// A state that replaces another, such as a loaded one or that of an undo, is not reported.
     ///
     /// - Parameter instrumentation: The instrumentation to add.
-    /// - Returns: A registration, to remove the instrumentation. Releasing it removes nothing. Until it is removed or
-    ///   released, it keeps the state in memory, but not the store.
+    /// - Returns: A registration, to remove the instrumentation. Releasing it removes nothing. It keeps the state
+    ///   in memory, but not the store, until `remove()` is called or it is released.
     @inlinable @discardableResult
     public func instrument(_ instrumentation: some FluxInstrumentation) -> FluxRegistration {
         let observer = FluxStoreInstrument<State>(FluxStoreInfo(handle), instrumentation)

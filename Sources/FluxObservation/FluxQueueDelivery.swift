@@ -247,7 +247,7 @@ nonisolated public final class FluxQueueDelivery<Value: Sendable>: FluxSettling,
         FluxSubscription({ self.cancel() }, finish: { await self.finish() }, dropped: { self.dropped })
     }
 
-    /// Ends the delivery and waits until the last call of the handler is over.
+    /// Ends the delivery and waits until the last call of the handler is over, or the task is cancelled.
     public func finish() async {
         cancel()
         // No element waits any longer, and none will.

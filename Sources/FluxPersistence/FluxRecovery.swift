@@ -36,8 +36,7 @@ nonisolated struct FluxRecovery<State: FluxState>: Sendable {
         if Swift.max(last, revision) > UInt64.max / 2 - UInt64(contents.entries.count) {
             throw FluxLogOverflow(number: last, revision: revision)
         }
-        // Run as pure code, as in a store: a `handle` that dispatches stops the program here too. Otherwise, a recovery
-        // would let it dispatch.
+        // Run as pure code, as in a store: a `handle` that dispatches stops the program here too.
         let gap: FluxLogGap? = FluxPureCode.run("FluxState.handle(action:)") {
             // An append that was reported as failed may be stored twice, and a snapshot may have been taken after it.
             for entry in contents.entries where entry.number > last {

@@ -96,7 +96,8 @@ nonisolated extension FluxStore {
     ///     the store itself.
     ///   - backoff: How long to wait before a failed save is tried again; by default 5 seconds at most.
     ///   - clock: Measures the backoff.
-    ///   - onFailure: Called for every save that fails; by default, failures are written to standard error.
+    ///   - onFailure: Called for every save that fails, on any thread, never twice at once; by default, failures are
+    ///     written to standard error.
     /// - Returns: A store with the stored state, at revision 1, or with the initial state if none is stored.
     /// - Throws: The error of the load, or `CancellationError`.
     @inlinable
@@ -126,7 +127,8 @@ nonisolated extension FluxStore {
     ///   - capacity: How many actions, 1 or more, may be unwritten before `dispatch(durably:)` waits.
     ///   - backoff: How long to wait before a failed write is tried again; by default 5 seconds at most.
     ///   - clock: Measures the backoff.
-    ///   - onFailure: Called for every write that fails; by default, failures are written to standard error.
+    ///   - onFailure: Called for every write that fails, on any thread, never twice at once; by default, failures are
+    ///     written to standard error.
     /// - Returns: A store with the state and the revision after the last action in the log.
     /// - Throws: The error of the load; ``FluxLogGap``, or another error for contents that no store can have written;
     ///   or `CancellationError`.

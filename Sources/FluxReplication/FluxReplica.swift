@@ -44,8 +44,9 @@ nonisolated public final class FluxReplica<State: FluxState>: Sendable {
     ///   - clock: The clock that measures all durations.
     ///   - duration: How long joining may take.
     /// - Returns: The replica.
-    /// - Throws: ``FluxReplicaError/unavailable(_:)`` if joining took longer; ``FluxReplicaError/stopped(_:)`` if the
-    ///   log has something that this program does not know; ``FluxReplicaError/cancelled``. No replica exists then.
+    /// - Throws: ``FluxReplicaError/unavailable(_:)`` if joining took longer, or the log refused a call;
+    ///   ``FluxReplicaError/stopped(_:)`` if the log has something that this program does not know;
+    ///   ``FluxReplicaError/cancelled``. No replica exists then.
     public static func joined(
         log: any FluxSharedLog<[UInt8]>,
         initialState: State,
@@ -93,7 +94,7 @@ nonisolated public final class FluxReplica<State: FluxState>: Sendable {
     ///
     /// - Parameter duration: How long to wait; a negative duration has already elapsed.
     /// - Returns: The position of the state.
-    /// - Throws: ``FluxReplicaError/unavailable(_:)`` if the log did not answer in time or could not be read;
+    /// - Throws: ``FluxReplicaError/unavailable(_:)`` if the log did not answer in time, refused, or could not be read;
     ///   ``FluxReplicaError/diverged(_:)``, ``FluxReplicaError/stopped(_:)``, ``FluxReplicaError/closed``,
     ///   ``FluxReplicaError/cancelled``.
     @discardableResult public func upToDate(
@@ -114,7 +115,7 @@ nonisolated public final class FluxReplica<State: FluxState>: Sendable {
     ///   - action: The change to make.
     ///   - duration: How long to retry and to wait; a negative duration has already elapsed.
     /// - Returns: The position of the action in the log, or of a snapshot that includes it.
-    /// - Throws: ``FluxReplicaError/unconfirmed(_:)`` if the action was sent and its fate is not known: the time is up,
+    /// - Throws: ``FluxReplicaError/unconfirmed(_:)`` if the action may have been sent, and its fate is not known: the time is up,
     ///   the task is cancelled, the replica is closed or has stopped, a snapshot replaced the entries, or the log
     ///   refused a repeated attempt. Any other error if the action was not applied and never will be.
     @discardableResult public func dispatch(

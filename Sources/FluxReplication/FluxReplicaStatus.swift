@@ -114,7 +114,7 @@ nonisolated public enum FluxReplicaError: Swift.Error, Equatable, CustomStringCo
     ///
     /// It may still be applied, until a later action of the same replica is applied.
     case unconfirmed(String)
-    /// The log did not answer in time, or could not be read; with the last failure that it reported.
+    /// The log did not answer in time, refused a call, or could not be read; with the last failure that it reported.
     case unavailable(String)
     /// The state of this node differs from another node's, and the node is starting over; nothing was done.
     case diverged(FluxReplicaDivergence)

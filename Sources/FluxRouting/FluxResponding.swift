@@ -39,6 +39,7 @@ nonisolated extension FluxStore {
     ///
     /// - Parameter type: The action type.
     /// - Returns: True for the action type of its state, and for those that it reacts to.
+    /// - Complexity: O(*r*) for *r* reactions of the store.
     public func responds(to type: any FluxAction.Type) -> Bool { FluxStoreInfo(handle).takes(type) }
 
     /// Returns whether the store takes an action.

@@ -6,7 +6,7 @@ import GRDBSQLite
 
 /// A log of actions in an SQLite database: a transaction for each batch, and a snapshot from time to time.
 ///
-/// Copy this file into a target that depends on FluxPersistence and on GRDB 7, with its products `GRDB` and
+/// Copy this file into a target that depends on FluxCore, FluxPersistence and GRDB 7, with its products `GRDB` and
 /// `GRDBSQLite`. It needs nothing else.
 ///
 /// ```swift

@@ -58,6 +58,7 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
     ///   - end: Receives the action after the last interceptor and returns the number of changes announced. It passes
     ///     its witness, if any, on to ``deliver(_:to:telling:)``.
     /// - Returns: The number of changes announced.
+    /// - Complexity: O(*m*) for *m* interceptors, plus that of `end`.
     @discardableResult public func pass(
         _ action: any FluxAction, to end: @escaping @Sendable (any FluxAction, FluxDispatchWitness?) -> Int
     ) -> Int { begin(action, to: end) }
@@ -75,6 +76,7 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
     ///   - action: The change to make.
     ///   - witness: The witness that the `end` of ``pass(_:to:)`` was given.
     /// - Returns: The number of changes that the stores announced.
+    /// - Complexity: O(*n*) for *n* stores and reactions of this action type.
     @discardableResult
     public func deliver<Action: FluxAction>(_ action: Action, telling witness: FluxDispatchWitness? = nil) -> Int {
         let thread = threads.requireImpure("deliver")
@@ -89,6 +91,7 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
     ///   - witness: The witness that the `end` of ``pass(_:to:)`` was given.
     /// - Returns: The number of changes that the store announced; nil if it does not accept the type, or is no longer
     ///   attached here.
+    /// - Complexity: O(*r*) for *r* reactions of the store.
     public func deliver(
         _ action: any FluxAction, to store: FluxStoreInfo, telling witness: FluxDispatchWitness? = nil
     ) -> Int? {
@@ -136,6 +139,8 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
     }
 
     /// The interceptors, in the order in which an action reaches them.
+    ///
+    /// - Complexity: O(*m*) for *m* interceptors.
     public var interceptors: [any FluxDispatchInterceptor] {
         threads.requireImpure("interceptors")
         return chain.entries.map(\.interceptor)
@@ -170,6 +175,7 @@ nonisolated public final class FluxDispatcher: FluxDispatching {
     ///     such as a dispatch, another `paused` or the cut of a view, stops the program or waits forever, depending on
     ///     the system's locks. A store or view that is released in the closure ends after it.
     /// - Returns: The value that the closure returns.
+    /// - Complexity: O(*d* log *d*) for *d* dispatchers, plus that of `body`.
     @_specialize(where Result == Void)
     public static func paused<Result>(_ dispatchers: [FluxDispatcher], _ body: () -> Result) -> Result {
         let thread = FluxThreads.shared.requireImpure("FluxDispatcher.paused(_:_:), or a view,")

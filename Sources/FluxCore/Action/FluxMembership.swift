@@ -118,7 +118,7 @@ nonisolated extension FluxStoreHandle {
     ) -> FluxRegistration { route(FluxReducer.reaction(change)) }
 
     @usableFromInline func route(_ reducer: FluxReducer) -> FluxRegistration {
-        withMembership("on(_:)") { membership, home, _ in
+        withMembership("on(_:) or route(_:_:)") { membership, home, _ in
             let newKey = home?.routes.withLock { $0.attach(self, reducer, rank: placeKey >> FluxRoutes.numberBits) }
             membership.reactions.append((reducer, newKey ?? 0))
         }
@@ -143,7 +143,7 @@ nonisolated extension FluxStoreHandle {
 
     /// The reducers of the store for a type of action, in the order in which they run.
     func reducers(of type: ObjectIdentifier) -> [FluxReducer] {
-        withMembership("responds(to:)") { membership, _, _ in reducers(of: type, membership.reactions) }
+        withMembership("takes(_:) or responds(to:)") { membership, _, _ in reducers(of: type, membership.reactions) }
     }
 
     func reducers(of type: ObjectIdentifier, _ reactions: ContiguousArray<FluxMembership.Reaction>) -> [FluxReducer] {

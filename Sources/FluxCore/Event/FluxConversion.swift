@@ -14,7 +14,9 @@ import Synchronization
 /// }
 /// extension StreamConverter {
 ///     static var sharesConversions: Bool { false }
-///     static func convert(event: Event, dependency: Dependency, actionHandler: @escaping @Sendable (Action) -> Void) {}
+///     static func convert(event: Event, dependency: Dependency, actionHandler: @escaping @Sendable (Action) -> Void) {
+///         _ = Task { for await action in actions(for: event, dependency: dependency) { actionHandler(action) } }
+///     }
 ///     static func start(_ conversion: FluxConversion<Self>) {
 ///         conversion.perform {
 ///             for await action in actions(for: conversion.event, dependency: conversion.dependency) { conversion.send(action) }
@@ -125,10 +127,10 @@ nonisolated public final class FluxConversion<Converter: FluxActionConverter>: S
     /// Registers the calling Swift task to be cancelled with the conversion's task.
     @usableFromInline func noteRunner() { if let runner = fluxRunningTask() { onCancel { runner.cancel() } } }
 
-    /// Calls a closure when the task is cancelled, or at once if it already was.
+    /// Calls a closure when the task is cancelled, on the thread that cancels it, or at once if it already was.
     ///
-    /// - Parameter body: Stops the work under way. It is released at the end, so it must not keep the conversion, which
-    ///   would never end.
+    /// - Parameter body: Stops the work under way. A cancel or a shutdown returns only after it, so it must not wait.
+    ///   It is released at the end, so it must not keep the conversion, which would never end.
     public func onCancel(_ body: @escaping @Sendable () -> Void) { task.onCancel(body) }
 
     /// Ends the conversion with no last action.

@@ -19,7 +19,7 @@ nonisolated public final class FluxTask: Sendable {
         case completed
         /// The converter threw this error, and is not called again.
         case failed(any Swift.Error)
-        /// The event was cancelled, by hand or by a scheduler, before it had ended.
+        /// The event was cancelled before it had ended: by hand, by a scheduler or by a shutdown of its creator.
         case cancelled
         /// A scheduler refused the event, or its creator was shut down: the event never started.
         case dropped
@@ -116,14 +116,17 @@ nonisolated public final class FluxTask: Sendable {
 
     // MARK: - Cancelling
 
-    /// Whether the task, or any of its events, was cancelled before it had ended, by ``cancel()`` or by a scheduler.
+    /// Whether the task, or any of its events, was cancelled before it had ended, by whatever means.
     public var isCancelled: Bool { works.contains { $0.machine.withLock { $0.end?.isCancelled ?? false } } }
 
     /// Cancels the work: once this has returned, no further action of it passes to the stores (C9).
     ///
-    /// It never waits. An action that another thread is dispatching at that moment is still applied, and the
-    /// ``outcome`` becomes known only after that. The Swift task of an asynchronous conversion is cancelled. Does
+    /// It waits for no conversion. An action that another thread is dispatching at that moment is still applied, and
+    /// the ``outcome`` becomes known only after that. The Swift task of an asynchronous conversion is cancelled. Does
     /// nothing if the work has ended, or is just sending its last action or reporting its error.
+    ///
+    /// The conversion's cancellation handlers and the event observers are called on this thread, before it returns: do
+    /// not call it while you hold a lock that they take.
     ///
     /// - Complexity: O(log *n*) for *n* events in flight on its creator, for each event of the task.
     public func cancel() {

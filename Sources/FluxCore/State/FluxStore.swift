@@ -94,8 +94,9 @@ nonisolated public final class FluxStore<State: FluxState>: FluxSource {
     /// - Parameters:
     ///   - duration: The longest time to wait. A negative one stops the program.
     ///   - clock: The clock that measures it.
-    /// - Returns: Whether everything was done. False also if an applied change can never be saved, or if saving a
-    ///   change applied during the wait has just failed.
+    /// - Returns: Whether everything was done. False also if an applied change can never be saved, if saving a change
+    ///   applied during the wait has just failed, or if the time was over before an observer, such as a subscription
+    ///   to a part, was asked.
     public func flush(
         within duration: Swift.Duration, clock: any _Concurrency.Clock<Swift.Duration> = _Concurrency.ContinuousClock()
     ) async -> Bool {

@@ -91,8 +91,8 @@ nonisolated public struct FluxStoreAccess<State: FluxState>: ~Copyable {
     /// - Parameters:
     ///   - state: The new state.
     ///   - action: Says why, for the observers.
-    ///   - revision: The revision to announce, at most `Int64.max`. If it is nil, or not higher than the newest, the
-    ///     next one is used.
+    ///   - revision: The revision to announce; one above `Int64.max` stops the program. If it is nil, or not higher
+    ///     than the newest, the next one is used.
     /// - Returns: The revision.
     @discardableResult public mutating func replace(
         with state: State, by action: some FluxAction, revision: UInt64? = nil
@@ -122,7 +122,8 @@ nonisolated public struct FluxStoreAccess<State: FluxState>: ~Copyable {
 
     /// Removes an observer, which is notified of no further change.
     ///
-    /// - Parameter observer: The observer.
+    /// - Parameter observer: The observer. If it was added more than once, all of these are removed.
+    /// - Complexity: O(*o*) for *o* observers.
     @inlinable public mutating func remove(_ observer: AnyObject) {
         while let observing, let index = observing.observers.firstIndex(where: { $0.observer === observer }) {
             letGo(of: observing.observers.remove(at: index))

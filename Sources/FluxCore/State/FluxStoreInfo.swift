@@ -44,6 +44,7 @@ nonisolated public struct FluxStoreInfo: Sendable, Hashable, CustomStringConvert
     ///
     /// - Parameter type: The type of action.
     /// - Returns: True if it does.
+    /// - Complexity: O(*r*) for *r* reactions of the store.
     public func takes(_ type: any FluxAction.Type) -> Bool { !handle.reducers(of: ObjectIdentifier(type)).isEmpty }
 
     /// Returns whether this refers to a given store.

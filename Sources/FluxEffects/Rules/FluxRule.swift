@@ -246,7 +246,7 @@ nonisolated public struct FluxInFlight<Event: Sendable>: Sendable {
     public let id: UInt64
     /// The event that was fired.
     public let event: Event
-    /// Whether its conversion has started or waits for a ``FluxLimit``; false while a later rule holds the event back.
+    /// Whether it has passed all rules: its conversion runs, or waits for a ``FluxLimit`` or for another attempt.
     public let isExecuting: Bool
 }
 
