@@ -68,7 +68,7 @@ let package = Package(
         .systemLibrary(name: "CNats", pkgConfig: "libnats", providers: [.apt(["libnats-dev"]), .brew(["cnats"])]),
         .target(name: "JetStreamLog", dependencies: flux("FluxReplication") + ["CNats"]),
         .systemLibrary(name: "CPostgres", pkgConfig: "libpq", providers: [.apt(["libpq-dev"]), .brew(["libpq"])]),
-        .target(name: "PostgresLog", dependencies: flux("FluxReplication") + ["CPostgres"]),
+        .target(name: "PostgresLog", dependencies: flux("FluxCore", "FluxReplication") + ["CPostgres"]),
         // Servers as processes of their own, for tests and the demo.
         .target(name: "LocalServers"),
         .testTarget(

@@ -1,5 +1,6 @@
 import CPostgres
 import Dispatch
+import FluxCore
 import FluxReplication
 import Foundation
 import Synchronization
@@ -173,25 +174,15 @@ final class Session: @unchecked Sendable {
 
 /// A value that one task waits for, until it is given or the task is cancelled.
 final class Answer<Value: Sendable>: Sendable {
-    typealias Outcome = Result<Value, FluxSharedLogError>
+    private let outcome = Mutex<Result<Value, FluxSharedLogError>?>(nil)
+    private let latch = FluxLatch()
 
-    private struct State {
-        var outcome: Outcome?
-        var continuation: CheckedContinuation<Outcome, Never>?
-    }
-
-    private let state = Mutex(State())
-
-    var isGiven: Bool { state.withLock { $0.outcome != nil } }
+    var isGiven: Bool { outcome.withLock { $0 != nil } }
 
     /// Gives the outcome; only the first one counts.
-    func give(_ outcome: Outcome) {
-        let continuation = state.withLock { state in
-            if state.outcome == nil { state.outcome = outcome }
-            defer { state.continuation = nil }
-            return state.continuation
-        }
-        continuation?.resume(returning: outcome)
+    func give(_ outcome: Result<Value, FluxSharedLogError>) {
+        self.outcome.withLock { $0 = $0 ?? outcome }
+        latch.open()
     }
 
     /// Waits for the value, either for a time that depends on the bytes sent, or as long as it takes if `size` is nil.
@@ -207,17 +198,10 @@ final class Answer<Value: Sendable>: Sendable {
             }
         }
         defer { limit?.cancel() }
-        return try await withTaskCancellationHandler {
-            await withCheckedContinuation { continuation in
-                let outcome = state.withLock { state in
-                    if state.outcome == nil { state.continuation = continuation }
-                    return state.outcome
-                }
-                if let outcome { continuation.resume(returning: outcome) }
-            }
-        } onCancel: {
-            give(.failure(.unavailable("the task was cancelled")))
-        }.get()
+        await latch.wait()
+        // A wait that ends without an outcome was cancelled.
+        give(.failure(.unavailable("the task was cancelled")))
+        return try outcome.withLock { $0! }.get()
     }
 }
 
