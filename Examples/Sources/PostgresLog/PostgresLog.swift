@@ -1,3 +1,4 @@
+import Dispatch
 import FluxReplication
 import Synchronization
 
@@ -98,11 +99,8 @@ public final class PostgresKeyLog: FluxSharedLog {
             throw .refused("the entry's key has \(key.utf8.count) bytes; the limit is \(Self.largestKey)")
         }
         let answer = Answer<UInt64>()
-        let isFirst = appends.withLock { appends in
-            appends.append((Array(key.utf8), entry, answer))
-            return appends.count == 1
-        }
-        if isFirst { Task { await commit() } }
+        appends.withLock { $0.append((Array(key.utf8), entry, answer)) }
+        log.writer.queue.async { self.commit() }
         do {
             return try await answer.get(sending: entry.count)
         } catch {
@@ -113,30 +111,31 @@ public final class PostgresKeyLog: FluxSharedLog {
         }
     }
 
-    private func commit() async {
-        await log.writer.whenFree()
-        while true {
-            let batch = appends.withLock { appends in
-                var size = 0
-                let fitting = appends.prefix(Self.most).prefix { append in
-                    size += append.id.count + append.entry.count
-                    return size <= Self.largest + Self.largestKey
-                }
-                appends.removeFirst(fitting.count)
-                return Array(fitting)
+    /// Commits entries that wait, as many as fit into one transaction.
+    ///
+    /// It is called once for each entry, on the writer's queue. So while a transaction is under way entries gather, and
+    /// most calls find that an earlier one has taken theirs.
+    private func commit() {
+        let batch = appends.withLock { appends in
+            var size = 0
+            let fitting = appends.prefix(Self.most).prefix { append in
+                size += append.id.count + append.entry.count
+                return size <= Self.largest + Self.largestKey
             }
-            if batch.isEmpty { return }
-            do throws(FluxSharedLogError) {
-                let rows = try await run(
-                    "SELECT \(log.name)_append($1, $2, $3)",
-                    [.array(batch.map(\.id)), .array(batch.map(\.entry))], on: log.writer)
-                guard rows.count == batch.count else {
-                    throw .unavailable("only \(rows.count) of \(batch.count) appends were answered")
-                }
-                for (append, row) in zip(batch, rows) { append.answer.give(.success(row[0].number)) }
-            } catch {
-                for append in batch { append.answer.give(.failure(error)) }
+            appends.removeFirst(fitting.count)
+            return Array(fitting)
+        }
+        if batch.isEmpty { return }
+        do throws(FluxSharedLogError) {
+            let rows = try log.writer.perform(
+                "SELECT \(log.name)_append($1, $2, $3)",
+                [keyParameter(), .array(batch.map(\.id)), .array(batch.map(\.entry))])
+            guard rows.count == batch.count else {
+                throw .unavailable("only \(rows.count) of \(batch.count) appends were answered")
             }
+            for (append, row) in zip(batch, rows) { append.answer.give(.success(row[0].number)) }
+        } catch {
+            for append in batch { append.answer.give(.failure(error)) }
         }
     }
 
@@ -235,8 +234,12 @@ public final class PostgresKeyLog: FluxSharedLog {
     private func run(
         _ statement: String, _ parameters: [Parameter] = [], on session: Session, sending size: Int? = nil
     ) async throws(FluxSharedLogError) -> [Row] {
+        try await session.run(statement, [keyParameter()] + parameters, sending: size)
+    }
+
+    private func keyParameter() throws(FluxSharedLogError) -> Parameter {
         guard !key.utf8.contains(0) else { throw .refused("the key contains a zero byte") }
         guard key.utf8.count <= 2_600 else { throw .refused("the key has \(key.utf8.count) bytes; the limit is 2,600") }
-        return try await session.run(statement, [.text(key)] + parameters, sending: size)
+        return .text(key)
     }
 }

@@ -47,11 +47,6 @@ final class Session: @unchecked Sendable {
 
     deinit { PQfinish(connection) }
 
-    /// Waits until all earlier statements have been answered.
-    func whenFree() async {
-        await withCheckedContinuation { continuation in queue.async { continuation.resume() } }
-    }
-
     /// Runs a statement, which may continue when the waiting task is cancelled.
     func run(
         _ statement: String, _ parameters: [Parameter] = [], sending size: Int? = nil

@@ -271,3 +271,10 @@ struct PostgresLogTests {
         await #expect(throws: FluxSharedLogError.self) { try await session.run("SELECT 1") }
     }
 }
+
+extension Session {
+    /// Waits until all earlier statements have been answered.
+    fileprivate func whenFree() async {
+        await withCheckedContinuation { continuation in queue.async { continuation.resume() } }
+    }
+}
