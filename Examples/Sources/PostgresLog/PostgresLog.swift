@@ -129,7 +129,7 @@ public final class PostgresKeyLog: FluxSharedLog {
         do throws(FluxSharedLogError) {
             let rows = try log.writer.perform(
                 "SELECT \(log.name)_append($1, $2, $3)",
-                [keyParameter(), .array(batch.map(\.id)), .array(batch.map(\.entry))])
+                [keyParameter(), binary(batch.map(\.id)), binary(batch.map(\.entry))])
             guard rows.count == batch.count else {
                 throw .unavailable("only \(rows.count) of \(batch.count) appends were answered")
             }
@@ -161,7 +161,7 @@ public final class PostgresKeyLog: FluxSharedLog {
                         WHERE key = k.key AND position > $2 ORDER BY position LIMIT 500
                     ) next
                 ) e ON e.before < \(Self.enough) WHERE k.key = $1 ORDER BY e.position
-                """, [.number(position)], on: log.reader)
+                """, [binary(Int64(clamping: position))], on: log.reader)
             if let trimmed = rows.first?[0].number, trimmed > position {
                 throw FluxSharedLogError.trimmed(through: trimmed)
             }
@@ -204,7 +204,7 @@ public final class PostgresKeyLog: FluxSharedLog {
             INSERT INTO \(log.name)_keys AS k (key, position, snapshot) VALUES ($1, $2, $3)
             ON CONFLICT (key) DO UPDATE SET position = EXCLUDED.position, snapshot = EXCLUDED.snapshot
             WHERE k.snapshot IS NULL OR k.position < EXCLUDED.position
-            """, [.number(snapshot.position), .bytes(snapshot.state)], on: log.writer,
+            """, [binary(Int64(clamping: snapshot.position)), snapshot.state], on: log.writer,
             sending: snapshot.state.count)
     }
 
@@ -225,21 +225,21 @@ public final class PostgresKeyLog: FluxSharedLog {
                     gone AS (DELETE FROM \(log.name)_entries USING k, first WHERE key = $1 AND
                         \(log.name)_entries.position <= least(k.trimmed, first.position + \(Self.most - 1)) RETURNING 1)
                     SELECT count(*) FROM gone
-                    """, [.number(position)], on: log.writer, sending: Self.largest
+                    """, [binary(Int64(clamping: position))], on: log.writer, sending: Self.largest
                 ).first?[0].number ?? 0
         } while removed == Self.most
     }
 
     /// Runs a statement whose first parameter is the key.
     private func run(
-        _ statement: String, _ parameters: [Parameter] = [], on session: Session, sending size: Int? = nil
+        _ statement: String, _ parameters: [[UInt8]] = [], on session: Session, sending size: Int? = nil
     ) async throws(FluxSharedLogError) -> [Row] {
         try await session.run(statement, [keyParameter()] + parameters, sending: size)
     }
 
-    private func keyParameter() throws(FluxSharedLogError) -> Parameter {
+    private func keyParameter() throws(FluxSharedLogError) -> [UInt8] {
         guard !key.utf8.contains(0) else { throw .refused("the key contains a zero byte") }
         guard key.utf8.count <= 2_600 else { throw .refused("the key has \(key.utf8.count) bytes; the limit is 2,600") }
-        return .text(key)
+        return Array(key.utf8)
     }
 }

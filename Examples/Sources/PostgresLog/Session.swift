@@ -5,27 +5,13 @@ import FluxReplication
 import Foundation
 import Synchronization
 
-/// A parameter of a statement.
-enum Parameter {
-    case text(String), number(UInt64), bytes([UInt8]), array([[UInt8]])
+/// Returns a number in the server's binary form.
+func binary(_ number: some FixedWidthInteger) -> [UInt8] { withUnsafeBytes(of: number.bigEndian, Array.init) }
 
-    /// The parameter in the server's binary form.
-    var bytes: [UInt8] {
-        switch self {
-        case .text(let text): Array(text.utf8)
-        case .number(let number): bigEndian(Int64(clamping: number))
-        case .bytes(let bytes): bytes
-        // One dimension, no NULL, element type `bytea` (17), the count, counted from 1; then each element after its
-        // length.
-        case .array(let elements):
-            [1, 0, 17, Int32(elements.count), 1].flatMap(bigEndian)
-                + elements.flatMap { bigEndian(Int32($0.count)) + $0 }
-        }
-    }
-
-    private func bigEndian(_ number: some FixedWidthInteger) -> [UInt8] {
-        withUnsafeBytes(of: number.bigEndian, Array.init)
-    }
+/// Returns an array of `bytea` in the server's binary form.
+func binary(_ elements: [[UInt8]]) -> [UInt8] {
+    // One dimension, no NULL, element type `bytea` (17), the count, counted from 1; then each element after its length.
+    [1, 0, 17, Int32(elements.count), 1].flatMap { binary($0) } + elements.flatMap { binary(Int32($0.count)) + $0 }
 }
 
 /// A row of a statement's result: the bytes of each column, nil for NULL.
@@ -47,9 +33,9 @@ final class Session: @unchecked Sendable {
 
     deinit { PQfinish(connection) }
 
-    /// Runs a statement, which may continue when the waiting task is cancelled.
+    /// Runs a statement with parameters in binary form; it may continue when the waiting task is cancelled.
     func run(
-        _ statement: String, _ parameters: [Parameter] = [], sending size: Int? = nil
+        _ statement: String, _ parameters: [[UInt8]] = [], sending size: Int? = nil
     ) async throws(FluxSharedLogError) -> [Row] {
         let answer = Answer<[Row]>()
         queue.async {
@@ -128,14 +114,13 @@ final class Session: @unchecked Sendable {
     /// The classes of lasting errors: in the data, a constraint, the rights, or the statement.
     private static let lasting = ["0A", "22", "23", "28", "3D", "42", "54"]
 
-    /// Runs a statement; called on the queue.
-    func perform(_ statement: String, _ parameters: [Parameter]) throws(FluxSharedLogError) -> [Row] {
+    /// Runs a statement with parameters in binary form; called on the queue.
+    func perform(_ statement: String, _ parameters: [[UInt8]] = []) throws(FluxSharedLogError) -> [Row] {
         let connection = try connected()
-        let values = parameters.map(\.bytes)
         // The limit of a message to the server.
-        let size = values.reduce(0) { $0 + $1.count }
+        let size = parameters.reduce(0) { $0 + $1.count }
         guard size < 1 << 30 else { throw .refused("the statement exceeds PostgreSQL's limit of 1 GB") }
-        let copies = values.map { value in
+        let copies = parameters.map { value in
             let copy = UnsafeMutableBufferPointer<CChar>.allocate(capacity: max(1, value.count))
             UnsafeMutableRawBufferPointer(copy).copyBytes(from: value)
             return copy
@@ -146,8 +131,8 @@ final class Session: @unchecked Sendable {
             parameters.isEmpty
             ? PQexec(connection, statement)
             : PQexecParams(
-                connection, statement, Int32(values.count), nil, copies.map { UnsafePointer($0.baseAddress) },
-                values.map { Int32($0.count) }, values.map { _ in 1 }, 1)
+                connection, statement, Int32(parameters.count), nil, copies.map { UnsafePointer($0.baseAddress) },
+                parameters.map { Int32($0.count) }, parameters.map { _ in 1 }, 1)
         defer { PQclear(result) }
         guard [PGRES_TUPLES_OK, PGRES_COMMAND_OK].contains(PQresultStatus(result)) else { throw failure(result) }
         return (0..<PQntuples(result)).map { row in
@@ -236,7 +221,7 @@ final class Bell: @unchecked Sendable {
         let connection: OpaquePointer
         do throws(FluxSharedLogError) {
             // Quoted, because a channel's name may be an SQL keyword.
-            _ = try session.perform("LISTEN \"\(channel)\"", [])
+            _ = try session.perform("LISTEN \"\(channel)\"")
             connection = try session.connected()
             trouble.withLock { $0 = nil }
         } catch {

@@ -104,7 +104,7 @@ struct PostgresLogTests {
             try await log.read(after: 39_998) { _ in }
         }
         let left = try await Session(server.address).run(
-            "SELECT position FROM boards_entries WHERE $1 = $1", [.text("")])
+            "SELECT position FROM boards_entries WHERE $1 = $1", [[]])
         #expect(left.map { $0[0].number } == [40_000])
     }
 
@@ -239,7 +239,7 @@ struct PostgresLogTests {
         #expect(try await log.append([1], key: "1") == 1)
         #expect(try await log.end() == 1)
         let others = "SELECT pid::bigint FROM pg_stat_activity WHERE datname IS NOT NULL AND $1 = $1"
-        let processes = try await Session(address).run(others, [.text("")]).map { pid_t($0[0].number) }
+        let processes = try await Session(address).run(others, [[]]).map { pid_t($0[0].number) }
         #expect(processes.count >= 3)
         func signal(_ signal: Int32) {
             server.send(signal)
