@@ -117,22 +117,21 @@ final class Session: @unchecked Sendable {
     /// Runs a statement with parameters in binary form; called on the queue.
     func perform(_ statement: String, _ parameters: [[UInt8]] = []) throws(FluxSharedLogError) -> [Row] {
         let connection = try connected()
+        // All parameters in one piece of memory, after a byte that gives them an address even if they are empty: a
+        // parameter without an address is NULL.
+        let bytes: [UInt8] = parameters.reduce(into: [0]) { $0 += $1 }
+        let places = parameters.indices.map { index in parameters[..<index].reduce(1) { $0 + $1.count } }
         // The limit of a message to the server.
-        let size = parameters.reduce(0) { $0 + $1.count }
-        guard size < 1 << 30 else { throw .refused("the statement exceeds PostgreSQL's limit of 1 GB") }
-        let copies = parameters.map { value in
-            let copy = UnsafeMutableBufferPointer<CChar>.allocate(capacity: max(1, value.count))
-            UnsafeMutableRawBufferPointer(copy).copyBytes(from: value)
-            return copy
-        }
-        defer { for copy in copies { copy.deallocate() } }
-        // Without parameters it may be several statements, in one transaction.
-        let result =
+        guard bytes.count <= 1 << 30 else { throw .refused("the statement exceeds PostgreSQL's limit of 1 GB") }
+        let result = bytes.withUnsafeBytes { memory in
+            // Without parameters it may be several statements, in one transaction.
             parameters.isEmpty
-            ? PQexec(connection, statement)
-            : PQexecParams(
-                connection, statement, Int32(parameters.count), nil, copies.map { UnsafePointer($0.baseAddress) },
-                parameters.map { Int32($0.count) }, parameters.map { _ in 1 }, 1)
+                ? PQexec(connection, statement)
+                : PQexecParams(
+                    connection, statement, Int32(parameters.count), nil,
+                    places.map { memory.baseAddress!.assumingMemoryBound(to: CChar.self) + $0 },
+                    parameters.map { Int32($0.count) }, parameters.map { _ in 1 }, 1)
+        }
         defer { PQclear(result) }
         guard [PGRES_TUPLES_OK, PGRES_COMMAND_OK].contains(PQresultStatus(result)) else { throw failure(result) }
         return (0..<PQntuples(result)).map { row in
