@@ -153,7 +153,7 @@ public final class PostgresKeyLog: FluxSharedLog {
         while !Task.isCancelled {
             // One statement sees one moment: either an entry, or that it is gone. The server knows an entry's length
             // without reading it.
-            let rows = try await run(
+            let rows = try await log.reader.run(
                 """
                 SELECT trimmed, e.position, e.entry FROM \(log.name)_keys k LEFT JOIN LATERAL (
                     SELECT position, entry, sum(length(entry)) OVER (ORDER BY position) - length(entry) AS before FROM (
@@ -161,7 +161,7 @@ public final class PostgresKeyLog: FluxSharedLog {
                         WHERE key = k.key AND position > $2 ORDER BY position LIMIT 500
                     ) next
                 ) e ON e.before < \(Self.enough) WHERE k.key = $1 ORDER BY e.position
-                """, [binary(Int64(clamping: position))], on: log.reader)
+                """, [keyParameter(), binary(Int64(clamping: position))])
             if let trimmed = rows.first?[0].number, trimmed > position {
                 throw FluxSharedLogError.trimmed(through: trimmed)
             }
@@ -181,8 +181,9 @@ public final class PostgresKeyLog: FluxSharedLog {
     /// - Returns: Its position; 0 if there never was an entry.
     /// - Throws: The reason why the server cannot tell.
     public func end() async throws(FluxSharedLogError) -> UInt64 {
-        try await run("SELECT last FROM \(log.name)_keys WHERE key = $1", on: log.reader, sending: 0).first?[0].number
-            ?? 0
+        let rows = try await log.reader.run(
+            "SELECT last FROM \(log.name)_keys WHERE key = $1", [keyParameter()], sending: 0)
+        return rows.first?[0].number ?? 0
     }
 
     /// Returns the newest snapshot.
@@ -190,8 +191,10 @@ public final class PostgresKeyLog: FluxSharedLog {
     /// - Returns: The snapshot; nil if none was saved.
     /// - Throws: The reason why it could not be read.
     public func snapshot() async throws(FluxSharedLogError) -> FluxSharedSnapshot<[UInt8]>? {
-        try await run("SELECT position, snapshot FROM \(log.name)_keys WHERE key = $1", on: log.reader).first
-            .flatMap { row in row[1].map { FluxSharedSnapshot(position: row[0].number, state: $0) } }
+        let rows = try await log.reader.run(
+            "SELECT position, snapshot FROM \(log.name)_keys WHERE key = $1", [keyParameter()])
+        guard let row = rows.first, let state = row[1] else { return nil }
+        return FluxSharedSnapshot(position: row[0].number, state: state)
     }
 
     /// Stores a snapshot, unless one of this position or a newer one exists.
@@ -199,12 +202,12 @@ public final class PostgresKeyLog: FluxSharedLog {
     /// - Parameter snapshot: The snapshot.
     /// - Throws: The reason why it was not stored, or may not have been.
     public func save(_ snapshot: FluxSharedSnapshot<[UInt8]>) async throws(FluxSharedLogError) {
-        _ = try await run(
+        _ = try await log.writer.run(
             """
             INSERT INTO \(log.name)_keys AS k (key, position, snapshot) VALUES ($1, $2, $3)
             ON CONFLICT (key) DO UPDATE SET position = EXCLUDED.position, snapshot = EXCLUDED.snapshot
             WHERE k.snapshot IS NULL OR k.position < EXCLUDED.position
-            """, [binary(Int64(clamping: snapshot.position)), snapshot.state], on: log.writer,
+            """, [keyParameter(), binary(Int64(clamping: snapshot.position)), snapshot.state],
             sending: snapshot.state.count)
     }
 
@@ -216,27 +219,20 @@ public final class PostgresKeyLog: FluxSharedLog {
         var removed: UInt64
         // In portions, in the order of the positions, which have no gaps: an append waits for one portion at most.
         repeat {
-            removed =
-                try await run(
-                    """
-                    WITH k AS (UPDATE \(log.name)_keys SET trimmed = greatest(trimmed, least($2, last))
-                        WHERE key = $1 RETURNING trimmed),
-                    first AS (SELECT min(position) AS position FROM \(log.name)_entries WHERE key = $1),
-                    gone AS (DELETE FROM \(log.name)_entries USING k, first WHERE key = $1 AND
-                        \(log.name)_entries.position <= least(k.trimmed, first.position + \(Self.most - 1)) RETURNING 1)
-                    SELECT count(*) FROM gone
-                    """, [binary(Int64(clamping: position))], on: log.writer, sending: Self.largest
-                ).first?[0].number ?? 0
+            let rows = try await log.writer.run(
+                """
+                WITH k AS (UPDATE \(log.name)_keys SET trimmed = greatest(trimmed, least($2, last))
+                    WHERE key = $1 RETURNING trimmed),
+                first AS (SELECT min(position) AS position FROM \(log.name)_entries WHERE key = $1),
+                gone AS (DELETE FROM \(log.name)_entries USING k, first WHERE key = $1 AND
+                    \(log.name)_entries.position <= least(k.trimmed, first.position + \(Self.most - 1)) RETURNING 1)
+                SELECT count(*) FROM gone
+                """, [keyParameter(), binary(Int64(clamping: position))], sending: Self.largest)
+            removed = rows.first?[0].number ?? 0
         } while removed == Self.most
     }
 
-    /// Runs a statement whose first parameter is the key.
-    private func run(
-        _ statement: String, _ parameters: [[UInt8]] = [], on session: Session, sending size: Int? = nil
-    ) async throws(FluxSharedLogError) -> [Row] {
-        try await session.run(statement, [keyParameter()] + parameters, sending: size)
-    }
-
+    /// The key as a parameter of a statement.
     private func keyParameter() throws(FluxSharedLogError) -> [UInt8] {
         guard !key.utf8.contains(0) else { throw .refused("the key contains a zero byte") }
         guard key.utf8.count <= 2_600 else { throw .refused("the key has \(key.utf8.count) bytes; the limit is 2,600") }

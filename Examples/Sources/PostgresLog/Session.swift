@@ -66,11 +66,10 @@ final class Session: @unchecked Sendable {
         defer { PQclear(result) }
         guard PQresultStatus(result) == PGRES_COMMAND_OK else {
             // The next statement must not find an open connection without these settings.
-            defer {
-                PQfinish(connection)
-                self.connection = nil
-            }
-            throw failure(result)
+            let failure = failure(result)
+            PQfinish(connection)
+            self.connection = nil
+            throw failure
         }
         return connection
     }
