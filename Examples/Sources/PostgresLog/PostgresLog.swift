@@ -7,6 +7,10 @@ import Synchronization
 /// An append locks the row of its key until it is committed. So positions become visible in order, unlike those of a
 /// sequence, and no reader skips one. `NOTIFY` wakes the readers.
 ///
+/// A call without an answer fails after 8 s, plus 1 s for each MB that it may have to send or receive. If that is not
+/// known, as for a read, a trim or a start, it is 4.5 minutes. A reader that waits for new entries sends nothing, so it
+/// does not notice that a server has stopped whose machine still responds; the next call does.
+///
 /// Thread safety: everything may be used from any thread.
 public final class PostgresLog: Sendable {
     fileprivate let name: String
@@ -74,7 +78,6 @@ public final class PostgresKeyLog: FluxSharedLog {
     private let log: PostgresLog
     private let key: String
     private let appends = Mutex<[Append]>([])
-    private static let largest = 256 << 20
     private static let largestKey = 64
     /// The most entries in a transaction, whose cost per entry grows with their number.
     private static let most = 1_000
@@ -92,7 +95,7 @@ public final class PostgresKeyLog: FluxSharedLog {
     /// - Throws: The reason why it was not committed, or may not have been.
     public func append(_ entry: [UInt8], key: String) async throws(FluxSharedLogError) -> UInt64 {
         // Checked here, so that entries of other callers are not refused with it.
-        guard entry.count <= Self.largest else {
+        guard entry.count <= Session.largest else {
             throw .refused("the entry has \(entry.count) bytes; the limit is 256 MB")
         }
         guard key.utf8.count <= Self.largestKey else {
@@ -120,7 +123,7 @@ public final class PostgresKeyLog: FluxSharedLog {
             var size = 0
             let fitting = appends.prefix(Self.most).prefix { append in
                 size += append.id.count + append.entry.count
-                return size <= Self.largest + Self.largestKey
+                return size <= Session.largest + Self.largestKey
             }
             appends.removeFirst(fitting.count)
             return Array(fitting)
@@ -227,7 +230,7 @@ public final class PostgresKeyLog: FluxSharedLog {
                 gone AS (DELETE FROM \(log.name)_entries USING k, first WHERE key = $1 AND
                     \(log.name)_entries.position <= least(k.trimmed, first.position + \(Self.most - 1)) RETURNING 1)
                 SELECT count(*) FROM gone
-                """, [keyParameter(), binary(Int64(clamping: position))], sending: Self.largest)
+                """, [keyParameter(), binary(Int64(clamping: position))])
             removed = rows.first?[0].number ?? 0
         } while removed == Self.most
     }

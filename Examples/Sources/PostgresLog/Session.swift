@@ -24,6 +24,9 @@ extension [UInt8]? {
 
 /// A connection that is opened on demand and again after a loss; it runs one statement at a time.
 final class Session: @unchecked Sendable {
+    /// The bytes of the largest entry; a statement gets the time for these, unless its caller says how many.
+    static let largest = 256 << 20
+
     private let address: String
     /// The queue of the connection and of all calls of libpq, because they block.
     let queue = DispatchQueue(label: "PostgresLog")
@@ -35,7 +38,7 @@ final class Session: @unchecked Sendable {
 
     /// Runs a statement with parameters in binary form; it may continue when the waiting task is cancelled.
     func run(
-        _ statement: String, _ parameters: [[UInt8]] = [], sending size: Int? = nil
+        _ statement: String, _ parameters: [[UInt8]] = [], sending size: Int = Session.largest
     ) async throws(FluxSharedLogError) -> [Row] {
         let answer = Answer<[Row]>()
         queue.async {
@@ -163,19 +166,17 @@ final class Answer<Value: Sendable>: Sendable {
         latch.open()
     }
 
-    /// Waits for the value, either for a time that depends on the bytes sent, or as long as it takes if `size` is nil.
+    /// Waits for the value, for a time that depends on the bytes sent or received.
     ///
     /// A server that hangs, or waits for its standby, sends nothing. The statement continues, and the caller gets an
     /// error.
-    func get(sending size: Int? = nil) async throws(FluxSharedLogError) -> Value {
-        // Longer than the wait for a lock, which has its own error; and 1 MB a second is fast enough for a line.
-        let limit = size.map { size in
-            Task {
-                try await Task.sleep(for: .seconds(8) + .milliseconds(size >> 10))
-                give(.failure(.unavailable("PostgreSQL: no answer in time")))
-            }
+    func get(sending size: Int) async throws(FluxSharedLogError) -> Value {
+        let limit = Task {
+            // Longer than the wait for a lock, which has its own error; and 1 MB a second is fast enough for a line.
+            try await Task.sleep(for: .seconds(8) + .milliseconds(size >> 10))
+            give(.failure(.unavailable("PostgreSQL: no answer in time")))
         }
-        defer { limit?.cancel() }
+        defer { limit.cancel() }
         await latch.wait()
         // A wait that ends without an outcome was cancelled.
         give(.failure(.unavailable("the task was cancelled")))
