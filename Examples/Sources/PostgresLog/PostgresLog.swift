@@ -47,16 +47,17 @@ public final class PostgresLog: Sendable {
             CREATE TABLE IF NOT EXISTS \(name)_entries (key text NOT NULL, position bigint NOT NULL, id bytea NOT NULL,
                 entry bytea NOT NULL, PRIMARY KEY (key, position), UNIQUE (key, id));
             CREATE OR REPLACE FUNCTION \(name)_append(k text, ids bytea[], entries bytea[]) RETURNS SETOF bigint AS $$
-            DECLARE place bigint; BEGIN
+            DECLARE place bigint; newest bigint; BEGIN
                 INSERT INTO \(name)_keys (key) VALUES (k) ON CONFLICT DO NOTHING;
-                PERFORM 1 FROM \(name)_keys WHERE key = k FOR UPDATE;
+                SELECT last INTO newest FROM \(name)_keys WHERE key = k FOR UPDATE;
                 FOR i IN 1 .. array_length(ids, 1) LOOP
                     SELECT position INTO place FROM \(name)_entries WHERE key = k AND id = ids[i];
                     IF NOT FOUND THEN
-                        UPDATE \(name)_keys SET last = last + 1 WHERE key = k RETURNING last INTO place;
+                        newest := newest + 1; place := newest;
                         INSERT INTO \(name)_entries VALUES (k, place, ids[i], entries[i]);
                     END IF; RETURN NEXT place;
                 END LOOP;
+                UPDATE \(name)_keys SET last = newest WHERE key = k AND last < newest;
                 PERFORM pg_notify('\(name)', k); END $$ LANGUAGE plpgsql;
             """)
         bell.listen()
@@ -79,7 +80,7 @@ public final class PostgresKeyLog: FluxSharedLog {
     private let key: String
     private let appends = Mutex<[Append]>([])
     private static let largestKey = 64
-    /// The most entries in a transaction, whose cost per entry grows with their number.
+    /// The most entries in a transaction, and in a portion of a trim: both lock the row of the key.
     private static let most = 1_000
     /// The bytes after which a read adds no further entry: all of them are in memory at once.
     private static let enough = 4 << 20

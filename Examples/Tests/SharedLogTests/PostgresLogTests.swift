@@ -108,6 +108,26 @@ struct PostgresLogTests {
         #expect(left.map { $0[0].number } == [40_000])
     }
 
+    @Test("A repetition has the place of the first within a transaction too, and none is left empty")
+    func repetitions() async throws {
+        let folder = try TemporaryFolder()
+        let server = try PostgresServer(folder: folder.url.path)
+        defer { server.end() }
+        let log = try await PostgresLog(server.address, name: "boards").log(for: "b1")
+        #expect(try await log.append([1], key: "1") == 1)
+        let session = Session(server.address)
+        func positions(of keys: [String]) async throws -> [UInt64] {
+            let keys = binary(keys.map { Array($0.utf8) })
+            let rows = try await session.run("SELECT boards_append($1, $2, $3)", [Array("b1".utf8), keys, keys])
+            return rows.map { $0[0].number }
+        }
+        #expect(try await positions(of: ["2", "1", "2", "3"]) == [2, 1, 2, 3])
+        #expect(try await positions(of: ["2"]) == [2])
+        #expect(try await log.end() == 3)
+        #expect(try await log.append([4], key: "4") == 4)
+        #expect(try await entries(4, of: log).map(\.entry) == [[1], Array("2".utf8), Array("3".utf8), [4]])
+    }
+
     @Test("A statement has the time that it takes, but does not wait forever for a lock of another")
     func waits() async throws {
         let folder = try TemporaryFolder()
