@@ -228,9 +228,10 @@ final class Bell: @unchecked Sendable {
             return hearLater()
         }
         ring(nil)
-        // A copy, because libpq closes a lost connection's descriptor at once, while the source still uses it.
-        let descriptor = dup(PQsocket(connection))
-        // The connection was lost after it was checked.
+        // A copy, because libpq closes a lost connection's descriptor at once, while the source still uses it. Programs
+        // that this one starts do not get it: they would keep the connection open.
+        let descriptor = fcntl(PQsocket(connection), F_DUPFD_CLOEXEC, 0)
+        // The connection was lost after it was checked, or no descriptor is left.
         if descriptor < 0 { return hearLater() }
         let source = DispatchSource.makeReadSource(fileDescriptor: descriptor, queue: session.queue)
         source.setEventHandler { [weak self] in

@@ -278,6 +278,21 @@ struct PostgresLogTests {
         #expect(try await log.append([2], key: "2") == position)
     }
 
+    @Test("A program that this one starts inherits no connection")
+    func inheritance() async {
+        await #expect(processExitsWith: .success) {
+            let folder = try TemporaryFolder()
+            let server = try PostgresServer(folder: folder.url.path)
+            defer { server.end() }
+            // The flags of a descriptor that is not open are -1.
+            func inherited() -> [Int32] { (0..<1_024).filter { fcntl($0, F_GETFD) & FD_CLOEXEC == 0 } }
+            let before = inherited()
+            let logs = try await PostgresLog(server.address, name: "boards")
+            await logs.bell.session.whenFree()
+            #expect(inherited() == before)
+        }
+    }
+
     @Test("A connection that is lost before listening starts does no harm")
     func lostBeforeListening() async throws {
         let folder = try TemporaryFolder()
