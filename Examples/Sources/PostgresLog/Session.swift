@@ -191,7 +191,8 @@ final class Bell: @unchecked Sendable {
     let session: Session
     private let channel: String
     private var source: (any DispatchSourceRead)?
-    private let waiting = Mutex<[UInt64: (key: String, ring: AsyncStream<Void>.Continuation)]>([:])
+    /// The waiting readers of each key, by number.
+    private let waiting = Mutex<[String: [UInt64: AsyncStream<Void>.Continuation]]>([:])
     private let last = Atomic<UInt64>(0)
     /// Why it hears nothing at the moment, for readers that would wait for it.
     let trouble = Mutex<FluxSharedLogError?>(nil)
@@ -204,13 +205,22 @@ final class Bell: @unchecked Sendable {
     func rings(for key: String) -> AsyncStream<Void> {
         AsyncStream(bufferingPolicy: .bufferingNewest(1)) { ring in
             let number = last.add(1, ordering: .relaxed).newValue
-            waiting.withLock { $0[number] = (key, ring) }
-            ring.onTermination = { [weak self] _ in _ = self?.waiting.withLock { $0.removeValue(forKey: number) } }
+            waiting.withLock { $0[key, default: [:]][number] = ring }
+            ring.onTermination = { [weak self] _ in
+                self?.waiting.withLock { waiting in
+                    waiting[key]?[number] = nil
+                    if waiting[key]?.isEmpty == true { waiting[key] = nil }
+                }
+            }
         }
     }
 
-    private func ring(_ key: String?) {
-        for (_, waiter) in waiting.withLock({ $0 }) where key == nil || waiter.key == key { waiter.ring.yield() }
+    private func ring(_ key: String) {
+        for ring in waiting.withLock({ $0[key] ?? [:] }).values { ring.yield() }
+    }
+
+    private func ringAll() {
+        for key in waiting.withLock({ $0 }).keys { ring(key) }
     }
 
     func listen() { session.queue.async { self.hear() } }
@@ -227,7 +237,7 @@ final class Bell: @unchecked Sendable {
             trouble.withLock { $0 = error }
             return hearLater()
         }
-        ring(nil)
+        ringAll()
         // A copy, because libpq closes a lost connection's descriptor at once, while the source still uses it. Programs
         // that this one starts do not get it: they would keep the connection open.
         let descriptor = fcntl(PQsocket(connection), F_DUPFD_CLOEXEC, 0)
@@ -251,7 +261,7 @@ final class Bell: @unchecked Sendable {
     }
 
     private func hearLater() {
-        ring(nil)
+        ringAll()
         session.queue.asyncAfter(deadline: .now() + .seconds(1)) { [weak self] in self?.hear() }
     }
 }
