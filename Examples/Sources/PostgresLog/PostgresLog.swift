@@ -20,6 +20,11 @@ public final class PostgresLog: Sendable {
 
     /// Connects, and creates the tables if they do not exist.
     ///
+    /// At each start the user needs the right to create in the schema, even if the tables exist, and has to own the
+    /// function whose name ends with `_append`, or be a member of its owner, because the function is created again. So
+    /// it is best if all nodes connect as one user. Since PostgreSQL 15, only the database's owner may create in the
+    /// schema `public`, unless the right is granted, as with `GRANT CREATE ON SCHEMA public TO boards`.
+    ///
     /// - Parameters:
     ///   - address: A connection string of libpq, such as `host=127.0.0.1 dbname=boards` or a `postgres://` address.
     ///     For several servers add `target_session_attrs=read-write`, which selects the one that accepts writes. Unless
