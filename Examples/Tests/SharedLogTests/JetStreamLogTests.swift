@@ -180,6 +180,13 @@ struct JetStreamLogTests {
 
     @Test("A call of end() does not wait behind one whose request was lost in an election")
     func asksAgain() async throws {
+        // On a busy machine the first call may begin after the election, or lose its connection: then nothing is lost.
+        for _ in 1...5 where try await loseOne() { return }
+        Issue.record("No request was lost.")
+    }
+
+    /// Returns whether a call of `end()` was still waiting when a later one had its answer.
+    private func loseOne() async throws -> Bool {
         let folder = try TemporaryFolder()
         let cluster = try NatsCluster(3, folder: folder.url.path)
         defer { cluster.end() }
@@ -201,8 +208,7 @@ struct JetStreamLogTests {
             if let leads, leads != leader { break }
         }
         #expect(try await log.end() == position)
-        let isStillLost = isLost.load(ordering: .relaxed)
-        #expect(isStillLost)
+        return isLost.load(ordering: .relaxed)
     }
 
     @Test("A publish without permission fails at once, and works once it is permitted")
