@@ -33,17 +33,23 @@ import Testing
         return envelope
     }
 
-    /// Runs a body that has effects, and returns them.
+    /// Runs a body that has effects, and returns them; if the status changes, the effects have to say so.
     @discardableResult func effects(
         _ body: (inout FluxReplicaMachine, inout FluxReplicaEffects) -> Void
     ) -> FluxReplicaEffects {
         var effects = FluxReplicaEffects()
+        let before = machine.it.status
         body(&machine.it, &effects)
+        #expect(effects.tellsStatus || machine.it.status == before)
         return effects
     }
 
     @discardableResult func receive(_ position: UInt64, _ envelope: FluxReplicaEnvelope) throws -> FluxReplicaStep {
-        let step = machine.it.receive(position, envelope)
+        var step: FluxReplicaStep?
+        effects {
+            step = $0.receive(position, envelope)
+            $1 = step?.effects ?? $1
+        }
         return try #require(step)
     }
 
@@ -51,23 +57,32 @@ import Testing
     @discardableResult func answered(
         _ id: UInt64, _ answer: Result<UInt64, FluxSharedLogError>
     ) -> (again: Bool, effects: FluxReplicaEffects) {
-        var effects = FluxReplicaEffects()
-        let again = machine.it.answered(id, answer, &effects)
+        var again = false
+        let effects = effects { again = $0.answered(id, answer, &$1) }
         return (again, effects)
     }
 
     func probed(_ answer: Result<UInt64, FluxSharedLogError>) -> Bool {
-        var effects = FluxReplicaEffects()
-        return machine.it.probed(answer, &effects)
+        var isOver = false
+        effects { isOver = $0.probed(answer, &$1) }
+        return isOver
     }
 
     /// Whether a snapshot may be saved, and whether that changes the status.
     func beginsSaving() -> (Bool, tellsStatus: Bool) {
-        var effects = FluxReplicaEffects()
-        return (machine.it.beginSaving(&effects), effects.tellsStatus)
+        var begins = false
+        let effects = effects { begins = $0.beginSaving(&$1) }
+        return (begins, effects.tellsStatus)
     }
 
-    func loaded(_ ledger: FluxReplicaLedger) -> FluxReplicaStep? { machine.it.loaded(ledger) }
+    @discardableResult func loaded(_ ledger: FluxReplicaLedger) -> FluxReplicaStep? {
+        var step: FluxReplicaStep?
+        effects {
+            step = $0.loaded(ledger)
+            $1 = step?.effects ?? $1
+        }
+        return step
+    }
 
     func readingIsTrimmed(through position: UInt64) {
         machine.it.readingBegins()
@@ -203,6 +218,9 @@ import Testing
         _ = try machine.it.read().get()
         answered(1, .success(20))
         #expect(machine.it.finish(1) == .failure(.cancelled))
+        // The position may never be reached, and then nothing else would remove what is kept for it.
+        let goals = try #require(Mirror(reflecting: machine.it).descendant("goals") as? [UInt64: UInt64])
+        #expect(goals.isEmpty)
         #expect(try receive(25, other(1)).effects.opens.isEmpty)
     }
 
@@ -323,6 +341,17 @@ import Testing
         #expect(try receive(5, other(5, check: FluxReplicaCheck(count: 3, version: 1, sum: 6))).diverges == nil)
     }
 
+    @Test
+    func `A diverged node serves again once it has a snapshot from after the entry, even if no other comes`() throws {
+        try checked(77)
+        try receive(4, other(4, check: FluxReplicaCheck(count: 3, version: 1, sum: 5)))
+        var ledger = FluxReplicaLedger()
+        for number in UInt64(1)...4 { _ = ledger.admit(number, other(number)) }
+        loaded(ledger)
+        #expect(machine.it.status.condition == .following)
+        #expect(throws: Never.self) { try dispatched() }
+    }
+
     // MARK: - Whether the log answers
 
     @Test func `Dispatches refused behind one that still waits are accepted again once it ends`() throws {
@@ -357,6 +386,20 @@ import Testing
         #expect(machine.it.status.condition == .following)
         effects { $0.unavailable("a", &$1) }
         effects { $0.heard(of: 3, &$1) }
+        #expect(machine.it.status.condition == .following)
+    }
+
+    @Test func `An answer that arrives late does not move the end of the log back`() throws {
+        effects { $0.heard(of: 9, &$1) }
+        effects { $0.heard(of: 3, &$1) }
+        #expect(machine.it.lag == 9)
+    }
+
+    @Test func `A read whose call has failed does not keep a log unavailable that answers others`() throws {
+        _ = try machine.it.read().get()
+        answered(1, .failure(.unavailable("busy")))
+        #expect(machine.it.status.condition == .unavailable("busy"))
+        #expect(probed(.success(0)))
         #expect(machine.it.status.condition == .following)
     }
 
@@ -497,6 +540,7 @@ import Testing
             #expect(machine.it.receive(9, other(1)) == nil && loaded(FluxReplicaLedger()) == nil)
             #expect(machine.it.isOver && !beginsSaving().0)
             #expect(!effects { $0.unavailable("a", &$1) }.probes)
+            #expect(!effects { $0.readingEnded(FluxSharedLogError.unavailable("a"), &$1) }.probes)
         }
         effects { $0.stopped(stop, &$1) }
         #expect(machine.it.status.condition == .closed)
