@@ -1,4 +1,5 @@
 import FluxCore
+import FluxTesting
 import Testing
 
 @testable import FluxReplication
@@ -61,6 +62,19 @@ import Testing
         #expect(FluxReplicaBytes.checksum(Array("foobar".utf8)) == 0x8594_4171_f739_67e8)
     }
 
+    // Part of the format: nodes with another version of this library compare it with theirs.
+    @Test("The checksum that a node sends is that of its snapshot's bytes, without the one at their end")
+    func checksum() async throws {
+        let log = FluxTestLog()
+        let replica = try await join(log, checkEvery: 2, snapshotEvery: 2)
+        for number in UInt8(1)...3 { try await replica.dispatch(action: [1, number]) }
+        // Waits for the save.
+        await replica.close()
+        let bytes = try #require(try await log.snapshot()).state
+        let sent = try log.entries.compactMap { try FluxReplicaEnvelope($0.entry).check }
+        #expect(sent == [FluxReplicaCheck(count: 2, version: 1, sum: FluxReplicaBytes.checksum(bytes.dropLast(8)))])
+    }
+
     @Test("A snapshot with more entries than positions is rejected as damaged", arguments: [1_001, UInt64.max])
     func damaged(count: UInt64) {
         var image = Self.image
@@ -84,6 +98,17 @@ import Testing
         bytes = FluxReplicaBytes.sealed(bytes)
         #expect(throws: FluxReplicaUnreadable(description: "\(UInt64(1) << 63 + 2) is not a version")) {
             try FluxReplicaImage(bytes)
+        }
+    }
+
+    @Test("An entry with a valid checksum that ends too early is rejected", arguments: [envelopes[0], envelopes[2]])
+    func short(_ envelope: FluxReplicaEnvelope) {
+        // Neither has bytes of the user at its end, so each is incomplete without its last byte.
+        let bytes = envelope.bytes.dropFirst().dropLast(8)
+        for count in 0..<bytes.count {
+            #expect(throws: FluxReplicaUnreadable(description: "it ends after \(count + 1) bytes")) {
+                try FluxReplicaEnvelope(FluxReplicaBytes.sealed(Array(bytes.prefix(count))))
+            }
         }
     }
 
