@@ -767,7 +767,7 @@ import Testing
             Journal.Action(client: bytes[0], number: bytes[1])
         } encodeState: { _ in
             // Slow, so that a dispatch that did not wait for the encoding would return before its end.
-            for _ in 0..<10_000 { encoded.withLock { $0 += 1 } }
+            for _ in 0..<100_000 { encoded.withLock { $0 += 1 } }
             return []
         } decodeState: { _, _ in
             Journal()
@@ -777,7 +777,7 @@ import Testing
                 log: FluxTestLog(), initialState: Journal(), coding: coding, checkEvery: checkEvery,
                 snapshotEvery: 1_001 - checkEvery)
             try await replica.dispatch(action: [1, 1])
-            #expect(encoded.withLock { $0 } == number * 10_000)
+            #expect(encoded.withLock { $0 } == number * 100_000)
         }
     }
 
