@@ -131,6 +131,37 @@ import Testing
         #expect(await outerGone.isGone())
     }
 
+    @Test func `The subscription to a child that is left ends, though its token is kept`() throws {
+        let kept = Locked<[FluxSubscription]>([])
+        let token = main.subscribeToAll { [log] dispatcher in
+            let token = log.subscribe(dispatcher)
+            kept.withLock { $0.append(token) }
+            return token
+        }
+        try main.attach(child)
+        main.detach(child)
+        #expect(log.open == [main] && kept.current.count == 2)
+        withExtendedLifetime(token) {}
+    }
+
+    @Test(arguments: [false, true])
+    func `Neither the dispatcher nor a child, left or not, keeps anything of what has ended`(isLeft: Bool) throws {
+        func begin() throws -> [Weak] {
+            let tokens = Locked<[Weak]>([])
+            let token = main.subscribeToAll { [log] dispatcher in
+                let token = log.subscribe(dispatcher)
+                tokens.withLock { $0.append(Weak(token)) }
+                return token
+            }
+            try main.attach(child)
+            if isLeft { main.detach(child) }
+            token.unsubscribe()
+            return tokens.current
+        }
+        let tokens = try begin()
+        #expect(tokens.count == 2 && tokens.allSatisfy { $0.object == nil })
+    }
+
     @Test(.stress) func `A child is followed when its attaching returns, whatever other threads attach`() async {
         let children = (0..<4).map { _ in FluxDispatcher() }
         let token = main.subscribeToAll(log.subscribe)
