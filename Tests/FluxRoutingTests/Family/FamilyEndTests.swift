@@ -58,6 +58,19 @@ import Testing
         #expect(desks.count("closed e") == 1 && desks.count("closed d") == 1)
     }
 
+    @Test(.timeLimit(.minutes(1))) func `A shutdown does not report a member that could not be created`() async {
+        let family = desks.family()
+        desks.refuse("make a")
+        let gate = desks.block("make a")
+        let waiting = Task { try await family.with("a") { _ in } }
+        await desks.seen.count(1)
+        let ending = Task { await family.shutdown(within: .seconds(10)) }
+        await #expect(throws: FluxFamilyError.shutDown(key: "a")) { try await waiting.value }
+        gate.open()
+        let report = await ending.value
+        #expect(report.closed.isEmpty && report.failed.isEmpty && report.late.isEmpty)
+    }
+
     @Test(.timeLimit(.minutes(1))) func `A clock whose sleepers never wake does not delay a shutdown`() async throws {
         let family = FluxFamily(clock: DeafClock()) { (key: Int) in
             key
