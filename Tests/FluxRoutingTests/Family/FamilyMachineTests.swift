@@ -132,6 +132,15 @@ import Testing
         #expect(machine.it.nextDue() == .seconds(13))
     }
 
+    @Test func `A member that is closed from use does not bring another one in use into the list of unused ones`() {
+        open("a")
+        open("b", until: 1)
+        for key in ["a", "b"] { _ = machine.it.ask(key) { 1 } }
+        #expect(names(machine.it.close("a", 5).1) == [])
+        #expect(names(machine.it.release(slot("a"), at: .seconds(2))) == ["close a"])
+        #expect(machine.it.nextDue() == nil)
+    }
+
     @Test func `A member becomes idle only when its last lease is released`() {
         let slot = asked("a")
         _ = machine.it.ask("a") { 2 }
