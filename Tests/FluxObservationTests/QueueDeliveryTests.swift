@@ -305,6 +305,34 @@ import Testing
         delivery.cancel()
     }
 
+    @Test(.timeLimit(.minutes(1)))
+    func `A flush waits for the waiting elements, even if the delivery ends before they come`() async {
+        let rig = Rig(.none)
+        rig.put(1...2)
+        let flushing = Task {
+            await rig.delivery.flush()
+            return rig.seen.values
+        }
+        while rig.delivery.lock.withLock({ $0.waiters.isEmpty }) { await Task.yield() }
+        rig.delivery.end()
+        for _ in 0..<1_000 { await Task.yield() }
+        rig.queue.resume()
+        #expect(await flushing.value == [1, 2])
+    }
+
+    @Test(.timeLimit(.minutes(1)))
+    func `An element comes even if one that was dropped before has not been released yet`() async {
+        let rig = Rig(.latest)
+        let settling = (rig.delivery.put(1), rig.delivery.put(2))
+        settling.0?.settle()
+        #expect(await rig.deliver() == [2])
+        // Another thread would settle the second one only now.
+        rig.delivery.put(3)?.settle()
+        await rig.seen.count(2)
+        #expect(rig.seen.values == [2, 3])
+        settling.1?.settle()
+    }
+
     @Test func `A flush in a cancelled task returns and leaves nothing behind`() async {
         let queue = DispatchQueue(label: "held")
         queue.suspend()
