@@ -117,7 +117,7 @@ import Testing
             case lowersTrim, reportsTooMuch, trimsSnapshot, shortKeys, contentForKey, firstTwice, emptyBatch
             case savesByOwn, forgetsEndAtFirst, refusesCancelled, shortBytes, overtaken, firstPage, savesLate
             case silentIfEmpty, knowsNoOldEntries, knowsNoOldSnapshot, knowsNoOldTrim
-            case emptyMissesFirst, emptyEnds, emptyIsTrimmed, snapshotInTwo
+            case emptyMissesFirst, emptyEnds, emptyIsTrimmed, snapshotInTwo, overtakenTooFar, overtakenByNothing
         }
 
         /// What all clients share.
@@ -171,6 +171,10 @@ import Testing
             } catch FluxSharedLogError.trimmed(let through) where isSilent(position) || fault == .overtaken && !isFirst
             {
                 try await base.read(after: through, receive)
+            } catch FluxSharedLogError.trimmed(let through) where fault == .overtakenTooFar && !isFirst {
+                throw FluxSharedLogError.trimmed(through: base.entries.first?.position ?? through + 1)
+            } catch FluxSharedLogError.trimmed where fault == .overtakenByNothing && !isFirst {
+                throw FluxSharedLogError.trimmed(through: 0)
             } catch FluxSharedLogError.trimmed(let through) where fault == .reportsTooMuch {
                 throw FluxSharedLogError.trimmed(through: base.entries.first?.position ?? through + 1)
             } catch  where fault == .swallowsErrors {}
