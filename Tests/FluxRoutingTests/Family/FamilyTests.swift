@@ -122,6 +122,27 @@ import Testing
         #expect(desks.seen.values.suffix(2) == ["close a", "closed a"])
     }
 
+    @MainActor @Test(.timeLimit(.minutes(1)))
+    func `A cancelled request for a member that is being closed does not create it again`() async throws {
+        let family = desks.family()
+        let (gate, isWaiting) = (desks.block("close a"), Flag())
+        try await family.with("a") { _ in }
+        let closing = Task { try await family.close("a") }
+        await desks.seen.count(3)
+        // On this actor: once the flag is set, the request has got as far as it gets.
+        let visit = Task { @MainActor in
+            isWaiting.set()
+            try await family.with("a") { _ in }
+        }
+        while !isWaiting.isSet { await Task.yield() }
+        visit.cancel()
+        await #expect(throws: CancellationError.self) { try await visit.value }
+        gate.open()
+        try await closing.value
+        #expect(await family.shutdown(within: .seconds(10)).closed.isEmpty)
+        #expect(desks.seen.values == ["make a", "made a", "close a", "closed a"])
+    }
+
     @Test func `A cancelled task opens no member`() async throws {
         let family = desks.family()
         let task = Task {
@@ -428,6 +449,24 @@ import Testing
         #expect(await flushing.value && made.values == [false, true])
     }
 
+    @Test(.timeLimit(.minutes(1))) func `A store that two flushes keep is closed only after both`() async {
+        let (fate, areBoth) = (FluxFamilyFate(), Flag())
+        #expect(fate.enter() && fate.enter())
+        let closing = Task {
+            await fate.close()
+            return areBoth.isSet
+        }
+        while fate.enter() {
+            fate.leave()
+            await Task.yield()
+        }
+        fate.leave()
+        for _ in 0..<1_000 { await Task.yield() }
+        areBoth.set()
+        fate.leave()
+        #expect(await closing.value)
+    }
+
     @Test(.timeLimit(.minutes(1))) func `A store that is lost before a flush reaches it is not flushed`() async throws {
         let slow = SlowOnce()
         let family = FluxFamily(clock: desks.clock) { (key: String) in
@@ -446,17 +485,20 @@ import Testing
         #expect(await flushing.value == false)
     }
 
-    /// Reports a failure at the first check; its first flush waits for the gate, which a cancellation may open.
+    /// Reports a failure at the first checks; its first flush waits for the gate, which a cancellation may open.
     final class Recovering: FluxStoreObserver {
         let (asked, flushes, gate) = (Recorder<Bool>(), Recorder<Bool>(), Gate())
         let endsWhenCancelled: Bool
+        let failures: Int
 
-        init(endsWhenCancelled: Bool) { self.endsWhenCancelled = endsWhenCancelled }
+        init(endsWhenCancelled: Bool, failures: Int = 1) {
+            (self.endsWhenCancelled, self.failures) = (endsWhenCancelled, failures)
+        }
 
         func applied(_ change: FluxChange<Counter>, _ state: Counter, revision: UInt64?) -> (any FluxSettling)? { nil }
         func failure() async -> (any Error)? {
             asked.record(true)
-            return asked.values.count == 1 ? Desks.Refusal() : nil
+            return asked.values.count <= failures ? Desks.Refusal() : nil
         }
         func flush() async {
             flushes.record(true)
@@ -491,6 +533,47 @@ import Testing
         try await closing.value
         try await next.value
         #expect(made.values == [false, true])
+    }
+
+    @Test(.timeLimit(.minutes(1)))
+    func `One check at a time finds out whether a store is lost, and a close cancels it`() async throws {
+        let recovering = Recovering(endsWhenCancelled: true, failures: 2)
+        let family = FluxFamily(clock: desks.clock) { (_: String) in
+            FluxStore(dispatcher: nil, watchedBy: recovering)
+        }
+        try await family.with("a") { _ in }
+        await #expect(throws: Desks.Refusal.self) { try await family.close("a") }
+        await recovering.flushes.count(1)
+        // The check from before is still running.
+        await #expect(throws: Desks.Refusal.self) { try await family.close("a") }
+        try await family.close("a")
+        #expect(family.keys.isEmpty)
+    }
+
+    /// Reports a failure each time but the third: the first close asks, then a flush, then the check after it.
+    final class Relapsing: FluxStoreObserver {
+        let asked = Recorder<Bool>()
+
+        func applied(_ change: FluxChange<Counter>, _ state: Counter, revision: UInt64?) -> (any FluxSettling)? { nil }
+        func failure() async -> (any Error)? {
+            asked.record(true)
+            return asked.values.count == 3 ? nil : Desks.Refusal()
+        }
+    }
+
+    @Test(.timeLimit(.minutes(1)))
+    func `A store that was not lost at one check may be at a later one`() async throws {
+        let relapsing = Relapsing()
+        let family = FluxFamily(clock: desks.clock) { (_: String) in
+            FluxStore(dispatcher: nil, watchedBy: relapsing)
+        }
+        let fate = try await family.with("a") { $0.handle.feature(FluxFamilyFate.self, FluxFamilyFate.init) }
+        await #expect(throws: Desks.Refusal.self) { try await family.close("a") }
+        await relapsing.asked.count(3)
+        while !fate.isLost {
+            await #expect(throws: Desks.Refusal.self) { try await family.close("a") }
+            await Task.yield()
+        }
     }
 
     /// Reports a failure at the first three checks, the third of which applies a new change.
@@ -662,6 +745,27 @@ import Testing
         await #expect(throws: Desks.Refusal.self) { try await family.close("a") }
         #expect(unsaved.asked.current >= 2)
         #expect(dispatcher.dispatch(action: Counter.Action.add(1), to: "a"))
+    }
+
+    @Test(arguments: [nil, "a"])
+    func `A last change that cannot be saved brings its store back without a name, if it has none any more`(
+        name: String?
+    ) async throws {
+        let (dispatcher, unsaved) = (FluxDispatcher(), UnsavedAtLast(until: Gate()))
+        let family = FluxFamily(clock: desks.clock) { (_: String) in
+            let store = FluxStore(dispatcher: nil, watchedBy: unsaved)
+            if let name { try dispatcher.attach(store, as: name) } else { dispatcher.attach(store) }
+            return store
+        }
+        let store = try await family.with("a") { $0 }
+        let closing = Task { try await family.close("a") }
+        await unsaved.isAskedAgain.opened()
+        let other = FluxStore(initialState: Counter(), dispatcher: nil)
+        if let name { try dispatcher.attach(other, as: name) }
+        unsaved.gate.open()
+        await #expect(throws: Desks.Refusal.self) { try await closing.value }
+        dispatcher.add(1)
+        #expect(store.state.count == 1 && other.state.count == (name == nil ? 0 : 1))
     }
 
     @Test(arguments: [false, true])
@@ -897,6 +1001,8 @@ import Testing
         for await change in family.changes { Issue.record("\(change)") }
         let intake = FluxFamilyIntake<String, Desk>()
         intake.put(.closed("a"))
+        // Not settled yet: whoever waits only now would be woken by nothing.
+        #expect(await intake.wait())
         intake.put(nil)
         // A change that arrived together with the end is taken first.
         #expect(await intake.wait() && intake.take() == .closed("a"))
