@@ -119,19 +119,19 @@ final class Session: @unchecked Sendable {
     /// Runs a statement with parameters in binary form; called on the queue.
     func perform(_ statement: String, _ parameters: [[UInt8]] = []) throws(FluxSharedLogError) -> [Row] {
         let connection = try connected()
-        // All parameters in one piece of memory, after a byte that gives them an address even if they are empty: a
-        // parameter without an address is NULL.
-        let bytes: [UInt8] = parameters.reduce(into: [0]) { $0 += $1 }
-        let places = parameters.indices.map { index in parameters[..<index].reduce(1) { $0 + $1.count } }
+        // Where each parameter begins, and the last one ends, in one piece of memory. The byte before gives them an
+        // address even if they are empty: a parameter without an address is NULL.
+        let places = parameters.reduce(into: [1]) { $0.append($0.last! + $1.count) }
         // The limit of a message to the server.
-        guard bytes.count <= 1 << 30 else { throw .refused("the statement exceeds PostgreSQL's limit of 1 GB") }
+        guard places.last! <= 1 << 30 else { throw .refused("the statement exceeds PostgreSQL's limit of 1 GB") }
+        let bytes: [UInt8] = parameters.reduce(into: [0]) { $0 += $1 }
         let result = bytes.withUnsafeBytes { memory in
             // Without parameters it may be several statements, in one transaction.
             parameters.isEmpty
                 ? PQexec(connection, statement)
                 : PQexecParams(
                     connection, statement, Int32(parameters.count), nil,
-                    places.map { memory.baseAddress!.assumingMemoryBound(to: CChar.self) + $0 },
+                    places.dropLast().map { memory.baseAddress!.assumingMemoryBound(to: CChar.self) + $0 },
                     parameters.map { Int32($0.count) }, parameters.map { _ in 1 }, 1)
         }
         defer { PQclear(result) }
@@ -171,11 +171,12 @@ final class Answer<Value: Sendable>: Sendable {
     /// A server that hangs, or waits for its standby, sends nothing. The statement continues, and the caller gets an
     /// error.
     func get(sending size: Int) async throws(FluxSharedLogError) -> Value {
-        let limit = Task {
-            // Longer than the wait for a lock, which has its own error; and 1 MB a second is fast enough for a line.
-            try await Task.sleep(for: .seconds(8) + .milliseconds(size >> 10))
-            give(.failure(.unavailable("PostgreSQL: no answer in time")))
-        }
+        // No task that sleeps: Swift would keep it until the time is up, and most answers come at once.
+        let limit = DispatchSource.makeTimerSource()
+        limit.setEventHandler { self.give(.failure(.unavailable("PostgreSQL: no answer in time"))) }
+        // Longer than the wait for a lock, which has its own error; and 1 MB a second is fast enough for a line.
+        limit.schedule(deadline: .now() + .seconds(8) + .milliseconds(size >> 10))
+        limit.activate()
         defer { limit.cancel() }
         await latch.wait()
         // A wait that ends without an outcome was cancelled.
