@@ -44,7 +44,7 @@ nonisolated public final class FluxReplica<State: FluxState>: Sendable {
     ///   - clock: The clock that measures all durations.
     ///   - duration: How long joining may take.
     /// - Returns: The replica.
-    /// - Throws: ``FluxReplicaError/unavailable(_:)`` if joining took longer, or the log refused a call;
+    /// - Throws: ``FluxReplicaError/unavailable(_:)`` if joining took longer, or the log refused to tell its end;
     ///   ``FluxReplicaError/stopped(_:)`` if the log has something that this program does not know;
     ///   ``FluxReplicaError/cancelled``. No replica exists then.
     public static func joined(
@@ -115,9 +115,9 @@ nonisolated public final class FluxReplica<State: FluxState>: Sendable {
     ///   - action: The change to make.
     ///   - duration: How long to retry and to wait; a negative duration has already elapsed.
     /// - Returns: The position of the action in the log, or of a snapshot that includes it.
-    /// - Throws: ``FluxReplicaError/unconfirmed(_:)`` if the action may have been sent, and its fate is not known: the time is up,
-    ///   the task is cancelled, the replica is closed or has stopped, a snapshot replaced the entries, or the log
-    ///   refused a repeated attempt. Any other error if the action was not applied and never will be.
+    /// - Throws: ``FluxReplicaError/unconfirmed(_:)`` if the action may have been sent, and its fate is not known: the
+    ///   time is up, the task is cancelled, the replica is closed or has stopped, a snapshot replaced the entries, or
+    ///   the log refused a repeated attempt. Any other error if the action was not applied and never will be.
     @discardableResult public func dispatch(
         action: State.Action, within duration: Swift.Duration = .seconds(10)
     ) async throws(FluxReplicaError) -> UInt64 {

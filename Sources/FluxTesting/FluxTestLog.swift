@@ -91,7 +91,7 @@ nonisolated public final class FluxTestLog: FluxSharedLog {
     /// The entries that are in the log now.
     public var entries: [FluxSharedEntry<[UInt8]>] { machine.withLock { $0.model.entries(after: $0.model.trimmed) } }
 
-    /// Whether the log may answer; setting false fails all calls, and throws readers out (paused ones once they resume).
+    /// Whether the log may answer; false fails all calls, and throws readers out (paused ones once they resume).
     public var isAvailable: Bool {
         get { machine.withLock { $0.isAvailable } }
         set { change { $0.isAvailable = newValue } }

@@ -118,7 +118,7 @@ nonisolated extension FluxStoreHandle {
     ) -> FluxRegistration { route(FluxReducer.reaction(change)) }
 
     @usableFromInline func route(_ reducer: FluxReducer) -> FluxRegistration {
-        withMembership("on(_:) or route(_:_:)") { membership, home, _ in
+        withMembership("on(_:_:) or route(_:_:)") { membership, home, _ in
             let newKey = home?.routes.withLock { $0.attach(self, reducer, rank: placeKey >> FluxRoutes.numberBits) }
             membership.reactions.append((reducer, newKey ?? 0))
         }

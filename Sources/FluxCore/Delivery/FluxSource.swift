@@ -123,8 +123,8 @@ nonisolated extension FluxSource {
     ///
     /// - Parameter handler: Receives the state as the change left it.
     /// - Returns: The token of the subscription. Keep it: the subscription ends when it is released.
-    /// - Complexity: O(*q*) for *q* queues with subscriptions. The first `subscribe` during the delivery of a batch on its
-    ///   queue also takes O(*m*) for the *m* subscriptions there. For a view, also O(*n*) for *n* stores below.
+    /// - Complexity: O(*q*) for *q* queues with subscriptions. The first `subscribe` during the delivery of a batch on
+    ///   its queue also takes O(*m*) for the *m* subscriptions there. For a view, also O(*n*) for *n* stores below.
     @inlinable public func subscribe(_ handler: @escaping @Sendable (State) -> Void) -> FluxSubscription {
         subscribe(.every, on: nil, startingWithCurrent: false, ended: nil, handler)
     }
@@ -139,8 +139,8 @@ nonisolated extension FluxSource {
     ///     that state and the next (C5).
     ///   - handler: Receives the state as the change left it.
     /// - Returns: The token of the subscription. Keep it: the subscription ends when it is released.
-    /// - Complexity: O(*q*) for *q* queues with subscriptions. The first `subscribe` during the delivery of a batch on its
-    ///   queue also takes O(*m*) for the *m* subscriptions there. For a view, also O(*n*) for *n* stores below.
+    /// - Complexity: O(*q*) for *q* queues with subscriptions. The first `subscribe` during the delivery of a batch on
+    ///   its queue also takes O(*m*) for the *m* subscriptions there. For a view, also O(*n*) for *n* stores below.
     @inlinable @_disfavoredOverload public func subscribe(
         _ delivery: FluxDelivery = .every,
         on queue: DispatchQueue? = nil,

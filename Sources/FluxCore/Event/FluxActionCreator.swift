@@ -133,7 +133,7 @@ nonisolated public final class FluxActionCreator<Converter: FluxActionConverter>
 
     // MARK: - Firing
 
-    /// Enqueues an event for conversion, unless its converter starts conversions at once.
+    /// Enqueues an event to convert it and dispatch its actions; a converter may start conversions at once.
     ///
     /// Inside `handle(action:)` it stops the program with a message (C6).
     ///
@@ -244,9 +244,9 @@ nonisolated public final class FluxActionCreator<Converter: FluxActionConverter>
     /// Shuts the creator down: refuses new events, gives those in flight a limited time, and then cancels the rest.
     ///
     /// An event fired from now on is dropped. The call returns as soon as all events have ended, and at the deadline at
-    /// the latest, once the cancellation handlers of the events have returned. An event counts as unfinished if its action is being dispatched at the deadline, or its end or retry
-    /// is being reported; it ends after that. If the calling task is cancelled, the events in flight are cancelled at
-    /// once.
+    /// the latest, apart from the time that cancellation handlers and event observers take then. An event counts as
+    /// unfinished if its action is being dispatched at the deadline, or its end or retry is being reported; it ends
+    /// after that. If the calling task is cancelled, the events in flight are cancelled at once.
     ///
     /// - Parameter duration: How long the events in flight may take, by the creator's clock. A negative one stops the
     ///   program.

@@ -129,7 +129,7 @@ nonisolated public final class FluxConversion<Converter: FluxActionConverter>: S
 
     /// Calls a closure when the task is cancelled, on the thread that cancels it, or at once if it already was.
     ///
-    /// - Parameter body: Stops the work under way. A cancel or a shutdown returns only after it, so it must not wait.
+    /// - Parameter body: Stops the work under way. The cancel returns only after it, so it must not wait.
     ///   It is released at the end, so it must not keep the conversion, which would never end.
     public func onCancel(_ body: @escaping @Sendable () -> Void) { task.onCancel(body) }
 

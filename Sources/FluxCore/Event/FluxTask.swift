@@ -125,8 +125,8 @@ nonisolated public final class FluxTask: Sendable {
     /// the ``outcome`` becomes known only after that. The Swift task of an asynchronous conversion is cancelled. Does
     /// nothing if the work has ended, or is just sending its last action or reporting its error.
     ///
-    /// The conversion's cancellation handlers and the event observers are called on this thread, before it returns: do
-    /// not call it while you hold a lock that they take.
+    /// The call that cancels the work calls the conversion's cancellation handlers, on this thread; and event observers
+    /// too, unless another thread is dispatching an action of it and calls them after that. Hold no lock that they take.
     ///
     /// - Complexity: O(log *n*) for *n* events in flight on its creator, for each event of the task.
     public func cancel() {

@@ -11,8 +11,8 @@ nonisolated extension FluxActionCreator {
     ///   - clock: The clock that measures durations, including those of the rules. Its `now` is read while a lock is
     ///     held and must not use a store.
     ///   - onFailure: Receives each error that a conversion ended with, and its event.
-    ///   - observers: Returns the observers of events, such as instrumentation; none by default. For the observers of a
-    ///     store, give `{ store.handle.eventObservers }`.
+    ///   - observers: Returns the observers of events, such as instrumentation; none by default. Give
+    ///     `{ dispatcher.interceptors }` for those of a dispatcher, `{ store.handle.eventObservers }` for a store's.
     ///   - send: Takes an action to where it is applied, and returns once it has been applied (C2).
     @inlinable
     public convenience init(
