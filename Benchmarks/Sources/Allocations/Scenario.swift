@@ -8,16 +8,17 @@ struct Scenario {
     /// How many actions are dispatched before the thread waits until the subscriber has seen the last.
     let actionsInARow: Int
 
-    /// How many allocations an action may make on average; one that allocated by itself would make at least one.
+    /// How many allocations an action may make on average.
     ///
-    /// The first action after a wait wakes the queue, for which Dispatch allocates twice: the block, and its place in
-    /// the queue. On a busy machine the queue has to be woken more often.
-    var limit: Double { 0.5 + 2.1 / Double(actionsInARow) }
+    /// Above zero, because the runtime and the queues allocate from time to time, which is not the action's cost. The
+    /// first action after a wait wakes the queue, for which Dispatch allocates twice: the block, and its place in the
+    /// queue. On a busy machine some later actions wake it too.
+    let limit: Double
 
     static let all = [
-        Scenario(name: "10,000 actions, then a wait for the subscriber", actionsInARow: 10_000),
-        Scenario(name: "100 actions, then a wait for the subscriber", actionsInARow: 100),
-        Scenario(name: "each action waits for the subscriber", actionsInARow: 1),
+        Scenario(name: "10,000 actions, then a wait for the subscriber", actionsInARow: 10_000, limit: 0.01),
+        Scenario(name: "100 actions, then a wait for the subscriber", actionsInARow: 100, limit: 0.05),
+        Scenario(name: "each action waits for the subscriber", actionsInARow: 1, limit: 2.1),
     ]
 
     func allocationsPerAction(_ actions: Int) throws -> Double {
