@@ -171,11 +171,11 @@ import Testing
             } catch FluxSharedLogError.trimmed(let through) where isSilent(position) || fault == .overtaken && !isFirst
             {
                 try await base.read(after: through, receive)
-            } catch FluxSharedLogError.trimmed(let through) where fault == .overtakenTooFar && !isFirst {
-                throw FluxSharedLogError.trimmed(through: base.entries.first?.position ?? through + 1)
             } catch FluxSharedLogError.trimmed where fault == .overtakenByNothing && !isFirst {
                 throw FluxSharedLogError.trimmed(through: 0)
-            } catch FluxSharedLogError.trimmed(let through) where fault == .reportsTooMuch {
+            } catch FluxSharedLogError.trimmed(let through)
+                where fault == .reportsTooMuch || fault == .overtakenTooFar && !isFirst
+            {
                 throw FluxSharedLogError.trimmed(through: base.entries.first?.position ?? through + 1)
             } catch  where fault == .swallowsErrors {}
             if fault == nil { throw FluxSharedLogError.unavailable("the task was cancelled") }

@@ -44,13 +44,18 @@ import Testing
         return effects
     }
 
-    @discardableResult func receive(_ position: UInt64, _ envelope: FluxReplicaEnvelope) throws -> FluxReplicaStep {
+    /// Runs a body that returns a step, and returns that; its effects have to say so too.
+    private func step(_ body: (inout FluxReplicaMachine) -> FluxReplicaStep?) -> FluxReplicaStep? {
         var step: FluxReplicaStep?
         effects {
-            step = $0.receive(position, envelope)
+            step = body(&$0)
             $1 = step?.effects ?? $1
         }
-        return try #require(step)
+        return step
+    }
+
+    @discardableResult func receive(_ position: UInt64, _ envelope: FluxReplicaEnvelope) throws -> FluxReplicaStep {
+        try #require(step { $0.receive(position, envelope) })
     }
 
     /// Reports an answer of the log; returns whether the log is called again, and the effects.
@@ -76,12 +81,7 @@ import Testing
     }
 
     @discardableResult func loaded(_ ledger: FluxReplicaLedger) -> FluxReplicaStep? {
-        var step: FluxReplicaStep?
-        effects {
-            step = $0.loaded(ledger)
-            $1 = step?.effects ?? $1
-        }
-        return step
+        step { $0.loaded(ledger) }
     }
 
     func readingIsTrimmed(through position: UInt64) {
