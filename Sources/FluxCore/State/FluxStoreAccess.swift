@@ -123,7 +123,7 @@ nonisolated public struct FluxStoreAccess<State: FluxState>: ~Copyable {
     /// Removes an observer, which is notified of no further change.
     ///
     /// - Parameter observer: The observer. If it was added more than once, all of these are removed.
-    /// - Complexity: O(*o*) for *o* observers.
+    /// - Complexity: O(*o*) for *o* observers, each time that it was added.
     @inlinable public mutating func remove(_ observer: AnyObject) {
         while let observing, let index = observing.observers.firstIndex(where: { $0.observer === observer }) {
             letGo(of: observing.observers.remove(at: index))

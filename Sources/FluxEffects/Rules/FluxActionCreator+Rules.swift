@@ -32,7 +32,8 @@ nonisolated extension FluxActionCreator {
     ///
     /// - Parameters:
     ///   - dependency: The dependency that the converter needs from outside. Every conversion gets it.
-    ///   - dispatcher: The destination of the actions. The creator and its events in flight keep it alive.
+    ///   - dispatcher: The destination of the actions. The creator and its events in flight keep it alive. Only the
+    ///     interceptors of a `FluxDispatcher` are notified of the events.
     ///   - rules: The rules that decide which events wait, replace others or are retried. They apply in this order.
     ///   - clock: The clock that measures durations, including those of the rules. Its `now` is read while a lock is
     ///     held and must not use a store.
@@ -75,7 +76,8 @@ nonisolated extension FluxActionCreator {
     /// Creates an action creator with rules and no dependency that sends to a dispatcher or another `FluxDispatching`.
     ///
     /// - Parameters:
-    ///   - dispatcher: The destination of the actions. The creator and its events in flight keep it alive.
+    ///   - dispatcher: The destination of the actions. The creator and its events in flight keep it alive. Only the
+    ///     interceptors of a `FluxDispatcher` are notified of the events.
     ///   - rules: The rules that decide which events wait, replace others or are retried. They apply in this order.
     ///   - clock: The clock that measures durations, including those of the rules. Its `now` is read while a lock is
     ///     held and must not use a store.
